@@ -1,6 +1,5 @@
 """What is proved: bounds on the least norm that anyone can recompute from the problem's data."""
 
-from attsvm.certificate.certificate import Certificate
-from attsvm.certificate.certify import certify
+from attsvm.certificate.certificate import Certificate, certify
 
 __all__ = ["Certificate", "certify"]

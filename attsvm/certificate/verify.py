@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from attsvm._utils.files import finite
 from attsvm._utils.result import Result, Summary
-from attsvm.certificate.certificate import number
 from attsvm.certificate.exact import (
     Upper,
     exact_infeasibility,
@@ -61,12 +61,8 @@ class Check(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """The verdict as plain data that JSON can hold; infinities are None."""
-        return {
-            "ok": self.ok,
-            "reason": self.reason,
-            "lower": number(self.lower),
-            "upper": number(self.upper),
-        }
+        found = {"ok": self.ok, "reason": self.reason, "lower": self.lower, "upper": self.upper}
+        return dict(finite(found))
 
     def _card(self) -> Summary:
         said = "holds" if self.ok else f"does not hold: {self.reason}"
@@ -111,10 +107,8 @@ def verify_exactly(certificate: Certificate) -> Check:
         return Check(False, f"multiplier {k} is negative", 0.0, np.inf, "exact")
     if certificate.status == "infeasible":
         return _infeasible(certificate)
-    soft = np.isfinite(certificate.budget)
-    least, said = (_soft_lower if soft else _lower)(certificate)
+    least, reason = _lower(certificate, certificate.budget)
     lower = float_below(least)
-    reason = said
     if not reason and Fraction(certificate.lower) > least:
         reason = f"lower is {certificate.lower!r}, the multipliers prove only {lower!r}"
     upper = np.inf
@@ -135,37 +129,24 @@ def verify_exactly(certificate: Certificate) -> Check:
     return Check(not reason, reason, lower, upper, "exact")
 
 
-def _lower(certificate: Certificate) -> tuple[Fraction, str]:
-    """What the multipliers prove, and what is wrong with them."""
-    below = exact_lower(
-        certificate.problem, certificate.norm, certificate.multipliers, certificate.tie_multipliers
-    )
-    if below is None:
-        return Fraction(0), "the multipliers prove that no W exists"
-    return below, ""
-
-
-def _soft_lower(certificate: Certificate) -> tuple[Fraction, str]:
-    """The same for a soft margin."""
-    below = exact_soft_lower(
-        certificate.problem,
-        certificate.norm,
-        certificate.multipliers,
-        certificate.tie_multipliers,
-        certificate.budget,
-    )
-    if below is None:
-        return Fraction(0), f"a multiplier is above the budget C = {certificate.budget!r}"
-    return below, ""
+def _lower(certificate: Certificate, budget: float = np.inf) -> tuple[Fraction, str]:
+    """What the multipliers prove, of a soft margin with a budget, and what is wrong with them."""
+    given = certificate.problem, certificate.norm, certificate.multipliers
+    ties = certificate.tie_multipliers
+    if np.isfinite(budget):
+        below = exact_soft_lower(*given, ties, budget)
+        wrong = f"a multiplier is above the budget C = {budget!r}"
+    else:
+        below, wrong = exact_lower(*given, ties), "the multipliers prove that no W exists"
+    return (Fraction(0), wrong) if below is None else (below, "")
 
 
 def _upper(certificate: Certificate) -> Upper:
     """What W proves."""
+    given = certificate.problem, certificate.norm, certificate.W
     if np.isfinite(certificate.budget):
-        return exact_soft_upper(
-            certificate.problem, certificate.norm, certificate.W, certificate.budget
-        )
-    return exact_upper(certificate.problem, certificate.norm, certificate.W)
+        return exact_soft_upper(*given, certificate.budget)
+    return exact_upper(*given)
 
 
 def _infeasible(certificate: Certificate) -> Check:

@@ -165,18 +165,17 @@ def _run(plan: TrainConfig, data: Any, out: Path, resume: bool, monitor: bool) -
 
 def _write_heads(monitor: Any, out: Path) -> None:
     """attention.csv, and the figure in SVG and PNG."""
-    from attsvm.plotting.style import styled, write_figure
+    from attsvm.plotting.style import write_figure
 
     monitor.to_csv(out / "attention.csv")
-    with styled():
-        for ending in (".svg", ".png"):
-            write_figure(monitor.figure(), out / f"attention{ending}")
+    write_figure(monitor.figure(), out / "attention.svg", out / "attention.png")
 
 
 def _finish(fit: FitResult, data: str, out: Path, as_json: bool) -> None:
     """Write plan, results and curves; print what was found; leave with 5 after a collapse."""
     from attsvm._utils.files import write_json, write_text
-    from attsvm.plotting.networks import draw_fit
+    from attsvm.plotting.networks import fit_figure
+    from attsvm.plotting.style import write_figure
 
     report = {"status": "collapsed" if fit.collapsed else "done", "data": data, **fit.to_dict()}
     report |= {"folder": str(out)}
@@ -185,7 +184,8 @@ def _finish(fit: FitResult, data: str, out: Path, as_json: bool) -> None:
     said = f"{fit.config.task}, {fit.config.optimizer}"
     title = f"{said}: test accuracy {fit.test_accuracy:.3f} at step {fit.best.step}"
     columns = {name: fit[name] for name in fit.last._fields}
-    draw_fit(columns, out, title=title, chosen=fit.best.step, chance=fit.chance)
+    figure = fit_figure(columns, title=title, chosen=fit.best.step, chance=fit.chance)
+    write_figure(figure, out / "curves.svg", out / "curves.png", title=title)
     body = []
     for r in fit.records:
         shares = (f"{x:.3f}" for x in (r.train_accuracy, r.valid_accuracy, r.test_accuracy))

@@ -117,9 +117,11 @@ def run_tokens(asked: Mapping[str, Any], given: set[str], parts: dict[str, Any])
             )
         found.proof.save(asked["proof"], force=asked["force"])
     if asked["figure"] is not None:
-        from attsvm.plotting.training import draw_run
+        from attsvm.plotting.style import write_figure
+        from attsvm.plotting.training import path_picture
 
-        draw_run(path, found, asked["figure"], proved=proved, look=asked["style"])
+        picture = path_picture(path, found=found, proved=proved, look=asked["style"])
+        write_figure(picture, asked["figure"])
     report = {
         **_describe(path, found, proved),
         "head": "trained" if read is None else head_of(read, archive.tokens.d).name,
@@ -164,9 +166,9 @@ def run_several(asked: Mapping[str, Any], chosen: Mapping[str, Sequence[Any]], l
     if asked["out"] is not None:
         found.save(asked["out"], force=asked["force"])
     if asked["figure"] is not None:
-        from attsvm.plotting.training import draw_comparison
+        from attsvm.plotting.style import write_figure
 
-        draw_comparison(found, asked["figure"], look=asked["style"])
+        write_figure(found.plot(style=asked["style"]), asked["figure"])
     report = {
         "status": _worst(found),
         "norms": list(found.norms),
@@ -235,10 +237,10 @@ def run_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
             raise Unsupported("--unseen compares with the solution, and there is none here")
         report["unseen"] = end.ask_unseen(asked["unseen"], seed=int(asked["seed"])).to_dict()
     if asked["figure"] is not None:
-        from attsvm.plotting.training import draw_stages
+        from attsvm.plotting.style import write_figure
 
         with np.errstate(over="ignore", invalid="ignore"):
-            draw_stages(end, asked["figure"], look=asked["style"])
+            write_figure(end.plot(style=asked["style"]), asked["figure"])
     title = f"{model}, {run.last.config['optimizer']} on {file.name}"
     shown = {**run_facts(report), **limit_facts(report["limit"]), "seconds": report["seconds"]}
     emit(report, asked["as_json"], facts(title, shown))

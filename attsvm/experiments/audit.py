@@ -32,7 +32,7 @@ from attsvm.experiments.runner import (
     results_folder,
     with_point,
 )
-from attsvm.experiments.study import Study
+from attsvm.experiments.study import EXAMPLE, Study
 from attsvm.experiments.table import Columns
 
 SHARE = 0.1
@@ -159,7 +159,9 @@ class _Audit:
         wanted = [(*_text(c.point[n] for n in self.plan.swept), seed)
                   for c in chunks for seed in c.seeds]  # fmt: skip
         self.keys = wanted
-        invented = [key for key in self.rows if key not in set(wanted)]
+        self.copies = Counter(_text(c.point[n] for n in self.plan.swept) for c in chunks)
+        known = {*wanted, *((*point, EXAMPLE) for point in self.copies)}
+        invented = [key for key in self.rows if key not in known]
         self._name([f"the row {self._said(key)} is invented" for key in invented])
         if len(next(iter(self.table.values()), ())) != record["rows"]:
             count = len(next(iter(self.table.values()), ()))
@@ -172,19 +174,19 @@ class _Audit:
             self.differences.append(
                 f"the verdict is {record['verdict']} on file, {found['verdict']} by its table"
             )
-        kept = {row["what"]: row for row in record["checks"]}
-        for row in found["checks"]:
-            other = kept.pop(row["what"], None)
-            if other is None:
-                self.differences.append(f"the number {row['what']} is not on file")
-            elif (other["asked"], other["met"]) != (row["asked"], row["met"]) or not _same(
-                float(other["seen"]), float(row["seen"])
-            ):
-                self.differences.append(
-                    f"{row['what']} is {other['seen']} ({other['asked']}) on file, {row['seen']} "
-                    f"({row['asked']}) by its table"
-                )
-        self._name([f"the number {what} is invented" for what in kept])
+        kept, seen = record["checks"], found["checks"]
+        if [row["what"] for row in kept] != [row["what"] for row in seen]:
+            self.differences.append("its checks are others than those of its table")
+            return
+        self._name(
+            [
+                f"{one['what']} is {one['seen']} ({one['asked']}) on file, {other['seen']} "
+                f"({other['asked']}) by its table"
+                for one, other in zip(kept, seen, strict=True)
+                if (one["asked"], one["met"]) != (other["asked"], other["met"])
+                or not _same(float(one["seen"]), float(other["seen"]))
+            ]
+        )
 
     def chunks(self) -> Iterator[Chunk]:
         """What is measured again: the drawn seeds of each point and chunk."""
@@ -205,9 +207,11 @@ class _Audit:
             rows[key].append(k)
         point = _text(chunk.point[name] for name in self.plan.swept)
         words: list[str] = []
-        for seed in chunk.seeds:
+        for seed in (*chunk.seeds, EXAMPLE):
             key = (*point, seed)
             here, there = rows.get(key, []), self.rows.get(key, [])
+            if seed == EXAMPLE:
+                here = here * self.copies[point]
             if len(here) != len(there):
                 what = "missing" if len(there) < len(here) else "there too often"
                 words.append(f"the row {self._said(key)} is {what}: {len(there)} on file, "
@@ -218,7 +222,7 @@ class _Audit:
                 "when it is run again"
                 for i, j in zip(here, there, strict=True)
                 for name in again
-                if not _same(again[name][i], self.table[name][j])
+                if not _same(again[name][i], self.table[name][j], self.plan.tolerances.get(name, 0))
             ]
         self._name(words)
 
@@ -262,10 +266,10 @@ def _text(values: Iterable[Any]) -> Key:
     )  # fmt: skip
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: Any, b: Any, allowed: float = 0.0) -> bool:
     if isinstance(a, str | np.str_ | bool | np.bool_):
         return bool(a == b)
     a, b = float(a), float(b)
     if np.isnan(a) or np.isnan(b) or np.isinf(a) or np.isinf(b):
         return bool(a == b or (np.isnan(a) and np.isnan(b)))
-    return bool(abs(a - b) <= max(WITHIN * max(abs(a), abs(b)), ZERO))
+    return bool(abs(a - b) <= max(WITHIN * max(abs(a), abs(b)), ZERO, allowed))

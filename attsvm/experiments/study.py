@@ -47,6 +47,8 @@ RUN: dict[str, Any] = {
     "start": 0,
 }
 MOST = 10**9
+# The seed of rows about a published example, which are the same in every chunk.
+EXAMPLE = -1
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,8 @@ class Study:
         Where the statement was read.
     measure : callable or str or tuple of str
         ``measure(group, **parameters) -> {column: values}``: one value per instance, or, with a
-        column ``seed`` among them, any number of rows. Names are those of `measures.MEASURES`.
+        column ``seed`` among them, any number of rows; the seed EXAMPLE marks rows about a
+        published example. Names are those of `measures.MEASURES`.
     checks : callable, optional
         ``checks(table, thresholds)`` yields `at_least`, `at_most`, `equals`, `info`, `Premises` and
         `Note`. `table` is a pandas DataFrame with the grid's columns, `seed`, and the measured
@@ -169,6 +172,8 @@ class Study:
         Whether the instances are published ones: no others can be drawn in their place.
     needs : tuple of str
         What a study on real data needs, by the names of `studies.shared.needs`.
+    tolerances : dict
+        Absolute differences that an audit allows in columns of rounding errors, by column.
     """
 
     id: str
@@ -194,6 +199,7 @@ class Study:
     size: str = ""
     published: bool = False
     needs: tuple[str, ...] = ()
+    tolerances: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def paper(self) -> str:

@@ -20,7 +20,7 @@ from attsvm.errors import BadTokens
 from attsvm.next_token.order import Order
 from attsvm.next_token.sentences import Sentences
 from attsvm.plotting import style
-from attsvm.plotting.style import check_format, write_figure
+from attsvm.plotting.style import write_figure
 
 # Artists with the origin at top left, (width, height), and what the legend must explain.
 Diagram = tuple[list[Any], tuple[float, float], set[str]]
@@ -70,7 +70,6 @@ def draw_order(
     of W_kq, at the height u, so that the picture shows margins. Beyond 40 boxes the largest parts
     and, within a part, the boxes with most covering edges are drawn, and the picture says so.
     """
-    check_format(file)
     u = None if weights is None else np.asarray(weights, np.float64)
     if u is not None and (u.shape != (order.vocabulary,) or not np.isfinite(u).all()):
         raise BadTokens(
@@ -93,7 +92,6 @@ def draw_orders(
     In print words are turned and diagrams stand below one another to keep to a column; a diagram
     of many boxes is wider than one still.
     """
-    check_format(file)
     if most < 1 or not orders:
         raise BadTokens(f"{len(orders)} orders with most = {most}: there must be one to draw")
     ranked = sorted(orders.values(), key=lambda order: (-len(order.tokens), order.query))

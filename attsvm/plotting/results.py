@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -29,16 +28,13 @@ from attsvm.theory.regularization_path.paths import RegPath
 _MARKED = 400
 
 
-def certificate_picture(best: Certificate, *, ax: Any = None, look: str = "screen") -> Figure:
+@one_panel
+def certificate_picture(ax: Axes, best: Certificate) -> None:
     """Margins over right-hand sides, and the rows that carry the solution."""
     if best.W is None:
         raise Unsupported(f"there are no margins to draw: {best.message}")
     if not best.problem.m:
         raise Unsupported("there are no margins to draw: the problem has ties alone")
-    return one_panel(lambda one: _certificate(one, best), ax, look)
-
-
-def _certificate(ax: Axes, best: Certificate) -> None:
     scale = np.where(best.problem.b > 0, best.problem.b, 1.0)
     values = best.margins / scale
     order = np.argsort(values, kind="stable")
@@ -60,20 +56,16 @@ def _certificate(ax: Axes, best: Certificate) -> None:
     _whole(ax, len(x))
 
 
-def outcome_picture(found: Outcome, *, ax: Any = None, look: str = "screen") -> Figure:
+@one_panel
+def outcome_picture(ax: Axes, found: Outcome) -> None:
     """The run's margins beside the best possible, each over the norm of its W."""
     best = found.certificate
     if best is None or best.W is None:
         reason = "no norm is predicted" if best is None else best.message
         raise Unsupported(f"there is no solution to draw the run beside: {reason}")
-    return one_panel(lambda one: _outcome(one, found), ax, look)
-
-
-def _outcome(ax: Axes, found: Outcome) -> None:
-    table, best = found.columns(), found.certificate
+    table, norm = found.columns(), best.norm.name
     order = np.lexsort((table["share"], table["best"]))
     x = np.arange(1, len(order) + 1)
-    norm = "" if best is None else best.norm.name
     ax.plot(
         x,
         table["best"][order],
@@ -110,14 +102,11 @@ _GOOD, _BAD = "#009e73", "#d55e00"
 _NAMED = 16
 
 
-def optimality_picture(found: Optimality, *, ax: Any = None, look: str = "screen") -> Figure:
+@one_panel
+def optimality_picture(ax: Axes, found: Optimality) -> None:
     """γ_kept − γ_token of each tight neighbour; what is not above 0 decides."""
     if not found.neighbours and not found.witnesses:
         raise Unsupported(f"there is no tight neighbour to draw: {found.message}")
-    return one_panel(lambda one: _neighbours(one, found), ax, look)
-
-
-def _neighbours(ax: Axes, found: Optimality) -> None:
     table = found.columns()
     gaps, against = np.array(table["score_gap"]), np.array(table["decides"])
     x = np.arange(len(gaps))
@@ -141,14 +130,11 @@ def _neighbours(ax: Axes, found: Optimality) -> None:
     ax.legend(frameon=False, loc="upper left", handletextpad=0.3)
 
 
-def optima_picture(found: Optima, *, ax: Any = None, look: str = "screen") -> Figure:
+@one_panel
+def optima_picture(ax: Axes, found: Optima) -> None:
     """The least norm of every feasible selection, least first."""
     if not len(found.choices):
         raise Unsupported(f"no selection of {found.total:,} is feasible: there is none to draw")
-    return one_panel(lambda one: _selections(one, found), ax, look)
-
-
-def _selections(ax: Axes, found: Optima) -> None:
     table = found.columns()
     norms = np.asarray(table["least_norm"])
     x = np.arange(1, len(norms) + 1)
@@ -174,14 +160,11 @@ def _selections(ax: Axes, found: Optima) -> None:
 _FLOOR = 1e-16
 
 
-def regpath_picture(path: RegPath, *, ax: Any = None, look: str = "screen") -> Figure:
+@one_panel
+def regpath_picture(ax: Axes, path: RegPath) -> None:
     """1 − correlation and 1 − margin share over the radius of the ball."""
     if path.target is None or path.target.W is None:
         raise Unsupported("there is no max-margin solution to draw the path beside")
-    return one_panel(lambda one: _regpath(one, path), ax, look)
-
-
-def _regpath(ax: Axes, path: RegPath) -> None:
     for values, dashes, colour, label in (
         (path.correlation, "solid", style.colour(path.norm.name), "1 − correlation"),
         (path.share, "dashed", style.INK, "1 − certified margin share"),
@@ -193,9 +176,8 @@ def _regpath(ax: Axes, path: RegPath) -> None:
     ax.legend(frameon=False, loc="lower left")
 
 
-def proof_picture(
-    proof: ConvergenceProof, *, steps: int | None = None, ax: Any = None, look: str = "screen"
-) -> Figure:
+@one_panel
+def proof_picture(ax: Axes, proof: ConvergenceProof, *, steps: int | None = None) -> None:
     """The proved bound on 1 − corr over the steps to come."""
     growth = proof.constants.get("growth", 0.0)
     if proof.theorem is None:
@@ -208,10 +190,6 @@ def proof_picture(
     last = 100 * max(int(proof.constants["rho"] / growth), 10) if steps is None else steps
     if last < 1:
         raise Unsupported(f"steps is {steps}: give a positive number of steps to come")
-    return one_panel(lambda one: _proof(one, proof, last), ax, look)
-
-
-def _proof(ax: Axes, proof: ConvergenceProof, last: int) -> None:
     t = np.unique(np.concatenate([[0.0], np.geomspace(1, last, 200).round()]))
     ax.plot(t, proof.bound(t), color="#009e73", linewidth=style.LINE * 1.6, label="proved bound")
     ax.set_xscale("symlog", linthresh=1, linscale=0.5)
@@ -222,14 +200,11 @@ def _proof(ax: Axes, proof: ConvergenceProof, last: int) -> None:
     ax.legend(frameon=False, loc="lower left")
 
 
-def basin_picture(held: Basin, *, ax: Any = None, look: str = "screen") -> Figure:
+@one_panel
+def basin_picture(ax: Axes, held: Basin) -> None:
     """The least norm of a start that is held, over its angle."""
     if not np.isfinite(held.norms).any():
         raise Unsupported("there is no cone to draw: no angle is held at any norm")
-    return one_panel(lambda one: _basin(one, held), ax, look)
-
-
-def _basin(ax: Axes, held: Basin) -> None:
     table = held.columns()
     some = np.isfinite(table["least_norm"])
     angle, norm = table["angle"][some], table["least_norm"][some]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
+from functools import wraps
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -199,21 +200,26 @@ def finish(figure: Figure, look: str) -> Figure:
     return figure
 
 
-def one_panel(drawing: Callable[[Axes], None], ax: Any, look: str) -> Figure:
-    """The picture of one panel, or the figure of the axes that were given, drawn into.
+def one_panel(drawing: Callable[..., None]) -> Callable[..., Figure]:
+    """The picture of a result in the one panel that `drawing(axes, result, **options)` fills.
 
-    Axes that were given keep their own style.
+    It is drawn into `ax` where these are given: axes with a style of their own.
     """
-    check_look(look)
-    if ax is not None:
-        if not isinstance(ax, Axes):
-            raise Unsupported(f"ax is {type(ax).__name__}: give matplotlib Axes")
-        drawing(ax)
-        return ax.get_figure(root=True) or Figure()
-    with styled(look):
-        made, grid = sheet(look)
-        drawing(grid[0, 0])
-        return finish(made, look)
+
+    @wraps(drawing)
+    def picture(result: Any, *, ax: Any = None, look: str = "screen", **options: Any) -> Figure:
+        check_look(look)
+        if ax is not None:
+            if not isinstance(ax, Axes):
+                raise Unsupported(f"ax is {type(ax).__name__}: give matplotlib Axes")
+            drawing(ax, result, **options)
+            return ax.get_figure(root=True) or Figure()
+        with styled(look):
+            made, grid = sheet(look)
+            drawing(grid[0, 0], result, **options)
+            return finish(made, look)
+
+    return picture
 
 
 def step_axis(ax: Axes, last: int) -> None:
@@ -281,21 +287,27 @@ def check_format(file: Path) -> None:
         raise Unsupported(f"{file.name}: a figure ends in one of {', '.join(FORMATS)}")
 
 
-def write_figure(figure: Figure, file: Path, *, title: str = "", about: str = "") -> None:
-    """Write the figure in one move: a whole file appears, or none.
+def write_figure(figure: Figure, *files: Path, title: str = "", about: str = "") -> None:
+    """Write the figure to each file, in the format of its ending: whole files appear, or none.
 
     title, about: what its metadata say of it: title and description of the Dublin Core in an SVG,
     Title and Description of a PNG, Title and Subject of a PDF.
     """
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-    texts = {"Title": title, "Subject" if file.suffix == ".pdf" else "Description": about}
-    kept = {name: words for name, words in texts.items() if words}
-    drawn = BytesIO()  # drawing takes a second or two, writing does not
-    figure.savefig(
-        drawn, format=file.suffix[1:], dpi=DPI, metadata=undated.get(file.suffix, {}) | kept
-    )
-    with beside(file) as target:
-        target.write_bytes(drawn.getvalue())
+    made = []  # drawing takes a second or two, writing does not
+    with styled(figure.look) if isinstance(figure, Picture) else nullcontext():
+        if len(files) > 1:
+            place_parts(figure)
+        for file in files:
+            check_format(file)
+            texts = {"Title": title, "Subject" if file.suffix == ".pdf" else "Description": about}
+            kept = {name: words for name, words in texts.items() if words}
+            drawn, known = BytesIO(), undated.get(file.suffix, {})
+            figure.savefig(drawn, format=file.suffix[1:], dpi=DPI, metadata=known | kept)
+            made.append(drawn.getvalue())
+    for file, data in zip(files, made, strict=True):
+        with beside(file) as target:
+            target.write_bytes(data)
 
 
 def place_parts(figure: Figure) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +16,7 @@ from attsvm.certificate import Certificate
 from attsvm.datasets.instances import path_picture_2
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.plotting import style
+from attsvm.plotting.style import write_figure
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
@@ -61,7 +60,8 @@ def run_tour(out: Path) -> list[dict[str, Any]]:
         for best in found
     ]
     with style.styled():
-        _write(_picture(found, rows), out, _in_words(rows))
+        files = out / "tour.svg", out / "tour.png"
+        write_figure(_picture(found, rows), *files, title="attsvm tour", about=_in_words(rows))
     return rows
 
 
@@ -303,19 +303,3 @@ def _in_words(rows: Sequence[dict[str, Any]]) -> str:
     """What the picture holds, for those who cannot see it and for programs."""
     values = ", ".join(f"{row['norm']} {row['upper']:.6f}" for row in rows)
     return f"Least norms of one token selection, certified: {values}."
-
-
-def _write(figure: Figure, out: Path, description: str) -> None:
-    """Save both pictures beside their places, then rename them into place."""
-    title = "attsvm tour"
-    kinds: dict[str, dict[str, Any]] = {
-        "svg": {"Date": None, "Creator": None, "Title": title, "Description": description},
-        "png": {"Software": None, "Title": title, "Description": description},
-    }
-    with tempfile.TemporaryDirectory(dir=out, prefix=".tour") as beside:
-        for kind, metadata in kinds.items():
-            figure.savefig(
-                Path(beside) / f"tour.{kind}", format=kind, dpi=style.DPI, metadata=metadata
-            )
-        for kind in kinds:
-            os.replace(Path(beside) / f"tour.{kind}", out / f"tour.{kind}")

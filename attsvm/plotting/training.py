@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path as FilePath
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -21,7 +21,7 @@ from attsvm.next_token.training.outcome import (
 )
 from attsvm.next_token.training.train import Stages
 from attsvm.plotting import style
-from attsvm.plotting.style import Picture, check_format, finish, sheet, step_axis, write_figure
+from attsvm.plotting.style import Picture, finish, sheet, step_axis
 from attsvm.theory import measures
 from attsvm.theory.comparison import ComparedRun, Comparison
 from attsvm.theory.convergence.prover import Since
@@ -40,64 +40,53 @@ _STATE = {
 }
 
 
-def draw_run(
+def path_picture(
     path: Path,
-    found: Outcome,
-    file: FilePath,
     *,
+    found: Outcome | None = None,
     instance: int = 0,
     proved: Since | None = None,
     look: str = "screen",
-) -> None:
-    """Write the picture of one instance's run, in one move, in the format of the file's ending.
-
-    On top: the state that the run has reached, and since when. Left: the loss, and the norm of the
-    gradient in powers of ten. Middle: attention on the top token of each input, with the last
-    change of the selection. Right: distance of direction and of margin from the predicted limit.
-    proved: the first record with a proof of convergence; its step is marked, and what is proved of
-    the distance from there on is drawn beside what is measured. look: "screen" or "paper".
-    """
-    check_format(file)
-    with style.styled(look):
-        write_figure(run_figure(path, found, instance=instance, proved=proved, look=look), file)
-
-
-def path_picture(
-    path: Path, *, found: Outcome | None = None, instance: int = 0, look: str = "screen"
 ) -> Figure:
-    """The picture of a path: with its outcome that of a run, else with the norms of its blocks."""
+    """The picture of one instance's path, with the outcome of the run where it is given.
+
+    On top: the state that the run has reached, and since when; in print it is left to the caption.
+    Left: the loss, and the norm of the gradient in powers of ten. Middle: attention on the top
+    token of each input, with the last change of the selection. Right: distance of direction and of
+    margin from the predicted limit; without an outcome the norms of the blocks.
+    proved: the first record with a proof of convergence; its step is marked, and what is proved of
+    the distance from there on is drawn beside what is measured.
+    """
     if not 0 <= instance < path.size:
         raise BadTokens(f"instance is {instance}: the path has instances 0 to {path.size - 1}")
     if found is not None and not isinstance(found, Outcome):
         raise BadTokens(f"found is {type(found).__name__}: give the Outcome of the path")
     with style.styled(look):
-        if found is not None:
-            return run_figure(path, found, instance=instance, look=look)
         figure, grid = sheet(look, columns=3, size=(10.0, 4.0))
         axes = grid.ravel()
         _loss(axes[0], path, instance)
-        _attention(axes[1], path, int(path.changed[instance].max(initial=0)), style.QUIET, instance)
-        _norms(axes[2], path, instance)
+        if found is None:
+            changed = int(path.changed[instance].max(initial=0))
+            _attention(axes[1], path, changed, style.QUIET, instance)
+            _norms(axes[2], path, instance)
+        else:
+            _attention(axes[1], path, found.changed, _STATE[found.state], instance)
+            _limit(axes[2], path, found, instance, proved)
         for ax in axes:
             step_axis(ax, int(path.steps[-1]))
+        if found is not None:
+            _mark_state(figure, axes, path, found, instance, proved)
     return finish(figure, look)
 
 
-def run_figure(
-    path: Path,
-    found: Outcome,
-    *,
-    instance: int = 0,
-    proved: Since | None = None,
-    look: str = "screen",
-) -> Figure:
-    """The figure that `draw_run` writes; in print what the headline says is left to the caption."""
-    figure, grid = sheet(look, columns=3, size=(10.0, 4.0))
-    axes = grid.ravel()
-    since = _since(path, found, instance) if proved is None else proved.step
+def _mark_state(
+    figure: Picture, axes: Any, path: Path, found: Outcome, b: int, proved: Since | None
+) -> None:
+    """The headline on a screen, and the steps since when the state holds."""
+    since = _since(path, found, b) if proved is None else proved.step
     if proved is None and found.state == "converges":
         since = None  # proved at the end; since when was not asked
-    if look == "screen":
+    if figure.look == "screen":
         figure.suptitle(
             _run_headline(path, found, since),
             x=0.01,
@@ -106,16 +95,11 @@ def run_figure(
             fontsize=style.HEADING,
             color=_STATE[found.state] if path.diverged < 0 else _STATE["saturated"],
         )
-    _loss(axes[0], path, instance)
-    _attention(axes[1], path, found.changed, _STATE[found.state], instance)
-    _limit(axes[2], path, found, instance, proved)
     for ax in axes:
-        step_axis(ax, int(path.steps[-1]))
         if since is not None:
             ax.axvspan(since, ax.get_xlim()[1], color=_STATE[found.state], alpha=0.07, linewidth=0)
         if proved is not None and ax is not axes[2]:
             ax.axvline(proved.step, color=_STATE["converges"], linewidth=style.LINE)
-    return finish(figure, look)
 
 
 def _since(path: Path, found: Outcome, b: int) -> int | None:
@@ -254,14 +238,6 @@ def _limit(ax: Axes, path: Path, found: Outcome, b: int, proved: Since | None) -
 _ACROSS = {"screen": 4, "paper": 2}
 # Letters of a name in the legend.
 _NAME = 40
-
-
-def draw_comparison(found: Comparison, file: FilePath, *, look: str = "screen") -> None:
-    """Write the picture in one move, in the format of the file's ending."""
-    check_format(file)
-    figure = comparison_picture(found, look=look)
-    with style.styled(look):
-        write_figure(figure, file)
 
 
 def comparison_picture(found: Comparison, *, look: str = "screen") -> Figure:
@@ -421,14 +397,6 @@ class StageRow:
     matrix: str
     loss: str
     curves: tuple[Curves, ...]
-
-
-def draw_stages(found: SentenceOutcome, file: FilePath, *, look: str = "screen") -> None:
-    """Write the picture of a run on sentences, in one move, in the format of the file's ending."""
-    check_format(file)
-    figure = sentences_picture(found, look=look)
-    with style.styled(look):
-        write_figure(figure, file)
 
 
 def stages_picture(both: Stages, *, look: str = "screen") -> Figure:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,6 @@ from attsvm._utils.objects import lazy
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
-
-T = TypeVar("T")
 
 # A row of this size leads to multipliers near the largest float.
 SMALLEST_ROW = 1e-140
@@ -42,14 +40,6 @@ _LOG_ERROR = 2.0**-40
 _TINY = 1e-270
 _NONE = np.empty(0, np.int64)
 _NO_LEVELS = np.empty(0)
-
-
-def _no_rows() -> Ints:
-    return _NONE
-
-
-def _no_levels() -> Floats:
-    return _NO_LEVELS
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,12 +64,12 @@ class Problem:
     lo: Ints
     query: Ints
     b: Floats
-    tie_hi: Ints = field(default_factory=_no_rows)
-    tie_lo: Ints = field(default_factory=_no_rows)
-    tie_query: Ints = field(default_factory=_no_rows)
-    c: Floats = field(default_factory=_no_levels)
+    tie_hi: Ints = field(default_factory=lambda: _NONE)
+    tie_lo: Ints = field(default_factory=lambda: _NONE)
+    tie_query: Ints = field(default_factory=lambda: _NONE)
+    c: Floats = field(default_factory=lambda: _NO_LEVELS)
     width: int = 0
-    c_error: Floats = field(default_factory=_no_levels)
+    c_error: Floats = field(default_factory=lambda: _NO_LEVELS)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "c_error", errors_of(self.c, self.c_error))
@@ -430,48 +420,31 @@ class Stack:
             (query + n * step).ravel(),
         )
         D, norms = D.reshape(B, m, d), norms.reshape(B, m)
-        ones, none, empty = np.ones((B, m)), np.empty(0, np.int64), np.empty(0)
+        ones = np.ones((B, m))
         keys = self.X.reshape(B, n * T, d)
         place = np.tile(query, (B, 1))
         shared = {
             "query": query,
-            "tie_hi": none,
-            "tie_lo": none,
-            "tie_query": none,
-            "c": empty,
-            "c_error": empty,
+            **dict.fromkeys(("tie_hi", "tie_lo", "tie_query"), _NONE),
+            **dict.fromkeys(("c", "c_error"), _NO_LEVELS),
             "width": T,
             "b": ones[0],
             "scalable": True,
         }
-        columns = zip(keys, self.queries, hi, lo, D, norms, strict=True)
-        out = [
-            _filled(
-                Problem,
-                {
-                    **shared,
-                    "keys": x,
-                    "queries": z,
-                    "hi": h,
-                    "lo": l,
-                    # What the problem would form by itself on first use.
-                    "_formed": (differences, length),
-                },
-            )
-            for x, z, h, l, differences, length in columns
-        ]
+        out = []
+        for x, z, h, l, *formed in zip(keys, self.queries, hi, lo, D, norms, strict=True):
+            own = {"keys": x, "queries": z, "hi": h, "lo": l}
+            # All fields at once, which costs less than one by one; `_formed` is what the problem
+            # would form by itself on first use.
+            record = object.__new__(Problem)
+            fields = {**shared, **own, "_formed": tuple(formed)}
+            object.__setattr__(record, "__dict__", fields)
+            out.append(record)
         return out, StackRows.plain(D, self.queries, place, norms, ones)
 
     def __repr__(self) -> str:
         B, n, T, d = self.X.shape
         return f"Stack({B} problems, n={n}, T={T}, d={d})"
-
-
-def _filled(kind: type[T], fields: dict[str, Any]) -> T:
-    """A frozen record with these fields, made without the cost of setting them one by one."""
-    record = object.__new__(kind)
-    object.__setattr__(record, "__dict__", fields)
-    return record
 
 
 def pairwise(keys: NDArray[Any], hi: Ints, lo: Ints) -> Floats:
@@ -592,8 +565,7 @@ def _form_rows(
 def tie_chains(keep: Selection, base: Ints) -> tuple[Ints, Ints, Ints]:
     """The chain first kept − other kept of each input, as (hi, lo, query)."""
     if int(keep.kept.sum()) == len(keep.kept):
-        none = np.empty(0, np.int64)
-        return none, none, none
+        return _NONE, _NONE, _NONE
     first = keep.kept.argmax(axis=1)
     rest = keep.kept.copy()
     rest[np.arange(len(first)), first] = False

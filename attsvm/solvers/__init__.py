@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from attsvm.norms import Norm
 from attsvm.solvers.auto import by_own_method, has_method, solve_auto
 from attsvm.solvers.cvxpy_oracle import by_cvxpy
@@ -12,17 +14,12 @@ from attsvm.solvers.solver import Solver, any_norm
 from attsvm.solvers.splitting import by_splitting
 
 
-def _frobenius(norm: Norm) -> bool:
-    return norm.euclidean
+def _having(name: str) -> Callable[[Norm], bool]:
+    """Takes the norms that have this, or say so of themselves."""
+    return lambda norm: getattr(norm, name) not in (None, False)
 
 
-def _with_prox(norm: Norm) -> bool:
-    return norm.prox is not None
-
-
-def _in_cvxpy(norm: Norm) -> bool:
-    return norm.cvxpy is not None
-
+_frobenius = _having("euclidean")
 
 SOLVERS: dict[str, Solver] = {
     "auto": Solver("picks by norm and size", any_norm, solve_auto, soft=True),
@@ -30,7 +27,7 @@ SOLVERS: dict[str, Solver] = {
     "cutting-plane": Solver("few unknowns", _frobenius, by_cutting_planes),
     "newton": Solver("many rows", _frobenius, by_newton_steps, soft=True),
     "interior": Solver("a norm's own method", has_method, by_own_method, soft=True),
-    "splitting": Solver("many rows", _with_prox, by_splitting, soft=True, promises=1e-3),
+    "splitting": Solver("many rows", _having("prox"), by_splitting, soft=True, promises=1e-3),
     "general": Solver("any norm, small", any_norm, by_cuts, soft=True, promises=1e-6),
-    "cvxpy": Solver("a second opinion", _in_cvxpy, by_cvxpy, soft=True, promises=1e-4),
+    "cvxpy": Solver("a second opinion", _having("cvxpy"), by_cvxpy, soft=True, promises=1e-4),
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats
 from attsvm.certificate import certify
 from attsvm.errors import TooLarge, Unsupported
 from attsvm.norms import Norm
@@ -15,11 +16,10 @@ from attsvm.norms.entrywise import L1Norm, LpNorm, MaxNorm
 from attsvm.norms.matrix import NuclearNorm, SpectralNorm
 from attsvm.problem.problem import Problem
 from attsvm.solvers import general, linear_program, power, splitting
-from attsvm.solvers.cone.interior_point import NUCLEAR, SPECTRAL, interior_point
-from attsvm.solvers.cone.soft import soft_interior_point
+from attsvm.solvers.cone import NUCLEAR, SPECTRAL, interior_point, soft_interior_point
 from attsvm.solvers.frobenius.active_set import solve_frobenius
 from attsvm.solvers.solver import Answer
-from attsvm.solvers.unit_rows import Method
+from attsvm.solvers.unit_rows import Method, UnitRows
 from attsvm.solvers.working_set import answer_with
 
 # Margins beyond which splitting is the sooner one.
@@ -49,8 +49,13 @@ def has_method(norm: Norm) -> bool:
 
 def method_of(norm: Norm) -> Method:
     """The method of a norm; soft margins of one that brings only `inner` go the general way."""
-    if norm.inner is not None:
-        return Method(norm.inner, general.inner_soft if norm.soft is None else norm.soft)
+    own = norm.inner
+    if own is not None:
+
+        def inner(rows: UnitRows, **options: Any) -> tuple[Floats, Floats]:
+            return own(rows.D, rows.Z, rows.b, rows.free, **options)
+
+        return Method(inner, general.inner_soft if norm.soft is None else norm.soft)
     make = METHODS.get(type(norm))
     if make is None:
         raise Unsupported(f"norm {norm.name} has no method of its own: solver 'general' needs none")

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Bools, Floats
+from attsvm._utils.arrays import Floats
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 from attsvm.solvers.linear_program import BYTES, OPTIONS
@@ -56,22 +56,9 @@ def method_of(norm: Norm) -> Method:
 
 
 def inner(
-    D: Floats,
-    Z: Floats,
-    b: Floats,
-    free: Bools,
-    *,
-    norm: Norm,
-    tol: float,
-    W0: Floats,
-    lam0: Floats,
+    rows: UnitRows, *, norm: Norm, tol: float, W0: Floats, lam0: Floats
 ) -> tuple[Floats, Floats]:
-    """The best (W, λ) found for min ‖W‖, D_kᵀ W Z_k ≥ b_k (= on free rows).
-
-    D (k, dx), Z (k, dz) with ‖D_k‖‖Z_k‖ = 1; W0, lam0: the Frobenius optimum, of norm 1, and its
-    multipliers.
-    """
-    rows = UnitRows(D, Z, b, free)
+    """The best (W, λ) found for min ‖W‖, D_kᵀ W Z_k ≥ b_k (= on free rows)."""
 
     def judge(best: BestPair, W: Floats, lam: Floats) -> BestPair:
         return best.judged(W=W, lam=lam).judged(W=settle(rows, W))

@@ -26,32 +26,16 @@ CUTS = 60  # linear programs of a soft margin, at most
 STRIDE = 0.1  # y changes by no more than this factor at once: the first cut says little far away
 
 
-def stacked(D: Floats, Z: Floats) -> Floats:
-    """(k, dx·dz): row k is vec(D_k Z_kᵀ), so that row @ W.ravel() = D_kᵀ W Z_k."""
-    return np.ascontiguousarray((D[:, :, None] * Z[:, None, :]).reshape(len(D), -1))
-
-
 def inner(
-    D: Floats,
-    Z: Floats,
-    b: Floats,
-    free: Bools,
-    *,
-    norm: Norm,
-    tol: float,
-    W0: Floats,
-    lam0: Floats,
+    rows: UnitRows, *, norm: Norm, tol: float, W0: Floats, lam0: Floats
 ) -> tuple[Floats, Floats]:
-    """The best (W, λ) found for the l1 or the max norm of rows with ‖D_k‖‖Z_k‖ = 1.
+    """The best (W, λ) found for the l1 or the max norm.
 
     l1 is solved as min Σ(w⁺ + w⁻), or, with more rows than entries, as its dual max bᵀλ,
     −1 ≤ Aᵀλ ≤ 1. max is solved as max γ, A w ≥ γ b, −1 ≤ w ≤ 1 with W = w/γ (bounds cost a simplex
     method nothing), or as its dual min ‖Aᵀλ‖_1, bᵀλ = 1. Each answer is polished on its face.
-
-    D (k, dx), Z (k, dz), b (k,), free (k,) True on ties. W0, lam0: the Frobenius optimum, of norm
-    1, and its multipliers.
     """
-    A, rows, one = stacked(D, Z), UnitRows(D, Z, b, free), isinstance(norm, L1Norm)
+    A, b, free, one = rows.stacked, rows.b, rows.free, isinstance(norm, L1Norm)
     tall = len(A) > A.shape[1]
     program = (_l1_dual if tall else _l1) if one else (_max_dual if tall else _max)
     face = _l1_face if one else _max_face
@@ -80,19 +64,18 @@ def inner_soft(soft: SoftRows, *, tol: float, W0: Floats, lam0: Floats) -> tuple
     ½‖w‖² = max y‖w‖ − ½y², so the value is max g(y) − ½y² with g(y) = min y‖w‖ + Σ cap ξ, a linear
     program. Its w gives the cut g(y') ≤ y'‖w‖ + Σ cap ξ, of slope ‖w‖: one cut on either side of
     the best y is kept, and the next y is the best for the two. At a kink the two w are mixed so
-    that ‖w‖ = y. W0, lam0: the Frobenius optimum (norm one) and its
-    multipliers.
+    that ‖w‖ = y.
     """
-    A, program = stacked(soft.rows.D, soft.rows.Z), _soft_max
+    A, program = soft.rows.stacked, _soft_max
     if isinstance(soft.norm, L1Norm):
-        program = _soft_l1
+        program = _l1_dual if len(A) > A.shape[1] else _l1
     best = soft.best(W0, lam0)
     # λ in a unit that keeps its bounds within what a linear program takes for finite
     cap, unit = soft.cap, max(1.0, float(soft.cap[soft.held].max(initial=0.0)) / LARGEST)
     for method in METHODS:
         y, cuts = float(soft.norm.value(W0)), dict[bool, tuple[float, float, Floats]]()
         for _ in range(CUTS):
-            found = program(A, soft.rows, cap / unit, y / unit, method)
+            found = program(A, soft.rows.b, soft.rows.free, method, cap / unit, y / unit)
             if found is None:
                 break
             W, lam = found[0].reshape(W0.shape), unit * found[1]
@@ -157,24 +140,33 @@ def _multiplier_bounds(free: Bools, cap: Floats | float = np.inf) -> Floats:
     return np.column_stack([np.where(free, -np.inf, 0.0), np.where(free, np.inf, cap)])
 
 
-def _l1(A: Floats, b: Floats, free: Bools, method: str) -> tuple[Floats, Floats] | None:
-    N = A.shape[1]
-    K = np.hstack([A, -A])
-    found = _solve(np.ones(2 * N), K, b, equal=free, bounds=_box(0.0, np.inf, 2 * N), method=method)
-    return None if found is None else (found[0][:N] - found[0][N:], found[1])
-
-
-def _l1_dual(A: Floats, b: Floats, free: Bools, method: str) -> tuple[Floats, Floats] | None:
+def _l1(
+    A: Floats, b: Floats, free: Bools, method: str, cap: Floats | None = None, y: float = 1.0
+) -> tuple[Floats, Floats] | None:
+    """Returns (w, λ) of min y Σ|w| + Σ cap ξ; without cap the margins are hard."""
     k, N = A.shape
-    bounds = np.vstack([_multiplier_bounds(free), _box(-1.0, 1.0, N)])
-    found = _solve(
-        np.concatenate([-b, np.zeros(N)]),
-        np.hstack([A.T, -np.eye(N)]),
-        np.zeros(N),
-        equal=np.ones(N, dtype=bool),
-        bounds=bounds,
-        method=method,
-    )
+    K, cost = [A, -A], [np.full(2 * N, y)]
+    if cap is not None:
+        K, cost = [*K, np.eye(k)[:, ~free]], [*cost, cap[~free]]
+    c = np.concatenate(cost)
+    bounds = _box(0.0, np.inf, len(c))
+    found = _solve(c, np.hstack(K), b, equal=free, bounds=bounds, method=method)
+    return None if found is None else (found[0][:N] - found[0][N : 2 * N], found[1])
+
+
+def _l1_dual(
+    A: Floats,
+    b: Floats,
+    free: Bools,
+    method: str,
+    cap: Floats | float = np.inf,
+    y: float = 1.0,
+) -> tuple[Floats, Floats] | None:
+    """The same by max bᵀλ, −y ≤ Aᵀλ ≤ y, λ ≤ cap."""
+    k, N = A.shape
+    bounds = np.vstack([_multiplier_bounds(free, cap), _box(-y, y, N)])
+    K, c, r = np.hstack([A.T, -np.eye(N)]), np.concatenate([-b, np.zeros(N)]), np.zeros(N)
+    found = _solve(c, K, r, equal=r == 0.0, bounds=bounds, method=method)
     return None if found is None else (-found[1], found[0][:k])
 
 
@@ -252,33 +244,16 @@ def _max_face(A: Floats, b: Floats, free: Bools, w0: Floats, lam0: Floats) -> tu
     return w, lam
 
 
-def _soft_l1(
-    A: Floats, given: UnitRows, cap: Floats, y: float, method: str
-) -> tuple[Floats, Floats] | None:
-    """Returns (w, λ) of min y Σ|w| + Σ cap ξ; with more rows than entries by its dual."""
-    (k, N), b, free = A.shape, given.b, given.free
-    if k > N:
-        bounds = np.vstack([_multiplier_bounds(free, cap), _box(-y, y, N)])
-        K = np.hstack([A.T, -np.eye(N)])
-        c, r = np.concatenate([-b, np.zeros(N)]), np.zeros(N)
-        found = _solve(c, K, r, equal=r == 0.0, bounds=bounds, method=method)
-        return None if found is None else (-found[1], found[0][:k])
-    K = np.hstack([A, -A, np.eye(k)[:, ~free]])
-    c = np.concatenate([np.full(2 * N, y), cap[~free]])
-    found = _solve(c, K, b, equal=free, bounds=_box(0.0, np.inf, len(c)), method=method)
-    return None if found is None else (found[0][:N] - found[0][N : 2 * N], found[1])
-
-
 def _soft_max(
-    A: Floats, given: UnitRows, cap: Floats, y: float, method: str
+    A: Floats, b: Floats, free: Bools, method: str, cap: Floats, y: float
 ) -> tuple[Floats, Floats] | None:
     """Returns (w, λ) of min y max|w| + Σ cap ξ by its dual: max bᵀλ, ‖Aᵀλ‖_1 ≤ y."""
     k, N = A.shape
     K = np.zeros((N + 1, k + 2 * N))
     K[:N, :k] = A.T
     K[:N, k : k + N], K[:N, k + N :], K[N, k:] = -np.eye(N), np.eye(N), -1.0
-    bounds = np.vstack([_multiplier_bounds(given.free, cap), _box(0.0, np.inf, 2 * N)])
-    c, r = np.concatenate([-given.b, np.zeros(2 * N)]), np.zeros(N + 1)
+    bounds = np.vstack([_multiplier_bounds(free, cap), _box(0.0, np.inf, 2 * N)])
+    c, r = np.concatenate([-b, np.zeros(2 * N)]), np.zeros(N + 1)
     r[N] = -y
     found = _solve(c, K, r, equal=np.arange(N + 1) < N, bounds=bounds, method=method)
     return None if found is None else (-found[1][:N], found[0][:k])

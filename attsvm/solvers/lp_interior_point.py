@@ -24,8 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import log10
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -36,7 +37,7 @@ from attsvm._utils.progress import Progress, share_of_gap
 from attsvm.norms import Norm
 from attsvm.norms.entrywise import L1Norm, MaxNorm
 from attsvm.solvers.frobenius.coordinate_descent import Segments
-from attsvm.solvers.unit_rows import BestPair, weighted_gram
+from attsvm.solvers.unit_rows import BestPair, Solve, refined, weighted_gram
 
 # Steps at most, and how many without a gap or a complementarity smaller by a tenth.
 STEPS, PATIENCE = 120, 12
@@ -69,8 +70,8 @@ FASTER = 4.0
 # Splitting gets at least this share of what the path will take: a better start saves steps.
 INVEST = 0.15
 
+# Whether W and λ (sorted) are good enough, asked once their plain bounds are.
 Enough = Callable[[Floats, Floats], bool]
-Solve = Callable[[Floats], Floats]
 
 
 class PairWeights(NamedTuple):
@@ -81,32 +82,14 @@ class PairWeights(NamedTuple):
     kappa: float = 1.0
 
 
-class ComplementaryPairs(Protocol):
-    """What the path asks of a norm."""
-
-    def start(self, W: Floats, M: Floats, *, inside: float, mu: float) -> tuple[Floats, Floats]:
-        """P and Q near W and M, of dual norm below 1; inside: a share of ‖W‖, mu: about PQ."""
-
-    def matrix(self, P: Floats) -> Floats:
-        """W (d, dq)."""
-
-    def weigh(self, P: Floats, Q: Floats) -> PairWeights:
-        """The weights of the Newton matrix."""
-
-    def load(self, P: Floats, Q: Floats, c: Floats, weights: PairWeights) -> tuple[Floats, float]:
-        """R (d, dq) and h of the right-hand side."""
-
-    def move(
-        self, P: Floats, Q: Floats, c: Floats, weights: PairWeights, M: Floats, push: float
-    ) -> tuple[Floats, Floats]:
-        """dP and dQ from M = A*dλ; push = h + vᵀdλ/κ."""
-
-    def join(self, Q: Floats, M: Floats) -> tuple[Floats, float, float]:
-        """Q after new rows with multipliers of adjoint M; what these and then all λ shrink by."""
-
-
 class L1Pairs:
-    """Those of l1."""
+    """What the path asks of l1.
+
+    start: P and Q near W and M, of dual norm below 1; inside: a share of ‖W‖, mu: about PQ.
+    matrix: W (d, dq). weigh: the weights of the Newton matrix. load: R (d, dq) and h of the
+    right-hand side. move: dP and dQ from M = A*dλ, with push = h + vᵀdλ/κ. join: Q after new rows
+    with multipliers of adjoint M, and what these and then all λ shrink by.
+    """
 
     def start(self, W: Floats, M: Floats, *, inside: float, mu: float) -> tuple[Floats, Floats]:
         """The parts of W, at least mu/Q."""
@@ -140,7 +123,7 @@ class L1Pairs:
 
 
 class MaxPairs:
-    """Those of max."""
+    """The same of max."""
 
     def start(self, W: Floats, M: Floats, *, inside: float, mu: float) -> tuple[Floats, Floats]:
         """t a little above max |W|; what M leaves of Σ Q = 1 spread evenly."""
@@ -180,6 +163,7 @@ class MaxPairs:
         return Q / total, 1.0, 1.0 / total
 
 
+ComplementaryPairs = L1Pairs | MaxPairs
 # Norms do not import solvers, so the pairs of the listed ones are named here, by class.
 PAIRS: dict[type[Norm], ComplementaryPairs] = {L1Norm: L1Pairs(), MaxNorm: MaxPairs()}
 
@@ -477,21 +461,9 @@ def _factor(
         return out if v is None else out + v * (float(v @ y) / weights.kappa)
 
     def solve(r: Floats) -> Floats:
-        y = scipy.linalg.lapack.dpotrs(factor, r, lower=1)[0]
-        left = r - apply(y)
-        size, error = float(np.linalg.norm(r)), float(np.linalg.norm(left))
-        for _ in range(REFINEMENTS):
-            if not error > 1e-11 * size:
-                break
-            trial = y + scipy.linalg.lapack.dpotrs(factor, left, lower=1)[0]
-            left = r - apply(trial)
-            smaller = float(np.linalg.norm(left))
-            if not smaller < 0.7 * error:
-                break
-            y, error = trial, smaller
-        return np.asarray(y)
+        return np.asarray(scipy.linalg.lapack.dpotrs(factor, r, lower=1)[0])
 
-    return solve
+    return partial(refined, solve, apply, most=REFINEMENTS, enough=1e-11)
 
 
 class Handover:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import scipy
 
 from attsvm._utils.arrays import Bools, Floats
-from attsvm.solvers.linear_program import stacked
-
-Solve = Callable[[Floats], Floats]
+from attsvm.solvers.unit_rows import Solve, UnitRows, refined
 
 
 class Continuation(NamedTuple):
@@ -34,23 +33,15 @@ RETRY = 1e-7  # errors up to here are rounding, which a second run meets again
 
 
 def inner(
-    D: Floats, Z: Floats, b: Floats, free: Bools, *, p: float, tol: float, W0: Floats, lam0: Floats
+    rows: UnitRows, *, p: float, tol: float, W0: Floats, lam0: Floats
 ) -> tuple[Floats, Floats]:
     """Returns (W, λ) for min (Σ|W_ij|^p)^(1/p), D_kᵀ W Z_k ≥ b_k (= on free rows), 1 < p < ∞.
 
     p ≤ 2 works on the multipliers (the dual exponent is ≥ 2, so the dual is smooth), p > 2 on the
     weights. The pair is the best one found; its gap is meant to be at most tol, but only a
     certificate can tell.
-
-    Args:
-        D, Z: (k, dx), (k, dz) rows with ‖D_k‖‖Z_k‖ = 1.
-        b: (k,) right-hand sides, ≥ 0 where not free.
-        free: (k,) True on ties, whose multipliers are free in sign.
-        p: the exponent.
-        tol: relative gap asked for.
-        W0, lam0: (dx, dz), (k,) the Frobenius optimum, of norm 1, and its multipliers.
     """
-    A = stacked(D, Z)
+    A, b, free = rows.stacked, rows.b, rows.free
     method = dual_pair if p <= 2.0 else primal_pair
     best = LpPair(np.inf, W0.ravel(), lam0)
     for path in PATHS:
@@ -61,7 +52,7 @@ def inner(
         if best.error <= max(tol, RETRY):
             break
     if best.error > 1e-3 and p > STEEPEST:
-        w, lam = inner(D, Z, b, free, p=STEEPEST, tol=tol, W0=W0, lam0=lam0)
+        w, lam = inner(rows, p=STEEPEST, tol=tol, W0=W0, lam0=lam0)
         pair = weigh(A, b, free, w=w.ravel(), lam=lam, p=p)
         best = min(best, pair, key=lambda x: x.error)
     return best.w.reshape(W0.shape), best.lam
@@ -234,32 +225,6 @@ DUAL_STEPS = 150
 BACKTRACKS = 20
 
 
-class _DualPoint(NamedTuple):
-    """An iterate and the linear system at it; margin is the mask of the rows with λ ≥ 0."""
-
-    A: Floats
-    b: Floats
-    margin: Bools
-    q: float
-    lam: Floats
-    s: Floats
-    M: Floats
-    m: Floats  # A w
-    g: Floats  # A ŵ
-    hg: Floats  # system(g)
-    bend: float
-    system: Solve
-
-
-class _DualStep(NamedTuple):
-    """A direction from a point, aimed at λ s = weight, and the slope of the barrier function."""
-
-    weight: float
-    dlam: Floats
-    ds: Floats
-    slope: float
-
-
 def dual_pair(
     A: Floats,
     b: Floats,
@@ -302,39 +267,42 @@ def dual_pair(
             best = min(best, pair, key=lambda x: x.error)
             if best.error <= tol or since > patience(best.error):
                 break
-        point = _dual_point(A, b, margin, q=q, lam=lam, s=s)
-        if point is None:
+        newton = _dual_newton(A, b, margin, q=q, lam=lam, s=s)
+        if newton is None:
             break
-        mu = float(lam[margin] @ s[margin]) / count
+        weight = float(lam[margin] @ s[margin]) / count
         if q < target:
-            move = _dual_newton(point, mu)
+            dlam, ds, slope = newton(weight, 0.0)
         else:
-            trial = _dual_newton(point, 0.0)
-            keep, bow = affine(lam, s, trial.dlam, trial.ds, margin)
-            move = _dual_newton(point, keep * mu, bow=bow)
-            if move.slope > 0.0:
-                move = _dual_newton(point, keep * mu)
-        if not (np.isfinite(move.dlam).all() and np.isfinite(move.ds).all()):
+            keep, bow = affine(lam, s, *newton(0.0, 0.0)[:2], margin)
+            weight = keep * weight
+            dlam, ds, slope = newton(weight, bow)
+            if slope > 0.0:
+                dlam, ds, slope = newton(weight, 0.0)
+        if not (np.isfinite(dlam).all() and np.isfinite(ds).all()):
             break
-        step = min(1.0, 0.995 * longest(lam, move.dlam, margin))
-        limit = 0.5 * abs(move.slope) + 1e-15 * float(np.abs(move.dlam) @ np.abs(b))
-        dM = move.dlam @ A
+        step = min(1.0, 0.995 * longest(lam, dlam, margin))
+        limit = 0.5 * abs(slope) + 1e-15 * float(np.abs(dlam) @ np.abs(b))
+        M, dM = lam @ A, dlam @ A
         for _ in range(BACKTRACKS):
-            m = A @ duality_map(point.M + step * dM, q)
-            if _dual_slope(point, move.dlam, lam + step * move.dlam, m, move.weight) <= limit:
+            m = A @ duality_map(M + step * dM, q)
+            if _dual_slope(dlam, lam + step * dlam, m - b, weight, margin) <= limit:
                 break
             step *= 0.6
-        lam = lam + step * move.dlam
-        s = s + min(1.0, 0.995 * longest(s, move.ds, margin)) * move.ds
+        lam = lam + step * dlam
+        s = s + min(1.0, 0.995 * longest(s, ds, margin)) * ds
         if q < target and step > 0.5:
             q = min(target, 1.0 + path.growth * (q - 1.0))
     return best
 
 
-def _dual_point(
+def _dual_newton(
     A: Floats, b: Floats, margin: Bools, *, q: float, lam: Floats, s: Floats
-) -> _DualPoint | None:
-    """Returns the iterate with its factored system, or None at M = 0 or without a factor."""
+) -> Callable[[float, Floats | float], tuple[Floats, Floats, float]] | None:
+    """(weight, second-order term dλ ds) ↦ dλ, ds towards λ s = weight, and the slope along them.
+
+    None at M = 0 or without a factor.
+    """
     M = lam @ A
     u, norm = shares(M, q)
     if not norm > 0.0:
@@ -343,26 +311,25 @@ def _dual_point(
     system = factor(A, D, sigma=np.where(margin, s / lam, 0.0))
     if system is None:
         return None
-    m = A @ duality_map(M, q)
-    g = m / norm
-    hg = system(g)
+    solve, m = system, A @ duality_map(M, q)
+    g = m / norm  # A ŵ
+    hg = solve(g)
     # 1 − (q−2) gᵀH⁻¹g ≥ 1/(q−1) in exact arithmetic
     bend = (q - 2.0) / max(1.0 - (q - 2.0) * float(g @ hg), 0.5 / (q - 1.0))
-    return _DualPoint(A, b, margin, q, lam, s, M, m, g, hg, bend, system)
+
+    def newton(weight: float, bow: Floats | float) -> tuple[Floats, Floats, float]:
+        aim = np.where(margin, (weight - bow) / lam, 0.0)
+        y = solve(b - m + aim)
+        dlam = y + bend * hg * float(g @ y)
+        ds = np.where(margin, aim - s - s / lam * dlam, 0.0)
+        return dlam, ds, _dual_slope(dlam, lam, m - b, weight, margin)
+
+    return newton
 
 
-def _dual_newton(x: _DualPoint, weight: float, *, bow: Floats | float = 0.0) -> _DualStep:
-    """Returns the direction towards λ s = weight; bow is the second-order term dλ ds."""
-    aim = np.where(x.margin, (weight - bow) / x.lam, 0.0)
-    y = x.system(x.b - x.m + aim)
-    dlam = y + x.bend * x.hg * float(x.g @ y)
-    ds = np.where(x.margin, aim - x.s - x.s / x.lam * dlam, 0.0)
-    return _DualStep(weight, dlam, ds, _dual_slope(x, dlam, x.lam, x.m, weight))
-
-
-def _dual_slope(x: _DualPoint, dlam: Floats, lam: Floats, m: Floats, weight: float) -> float:
-    """Returns the derivative along dλ of ½‖Aᵀλ‖_q² − bᵀλ − weight Σ log λ; m = A w at λ."""
-    return float(dlam @ (m - x.b)) - weight * float((dlam / lam)[x.margin].sum())
+def _dual_slope(dlam: Floats, lam: Floats, over: Floats, weight: float, margin: Bools) -> float:
+    """Returns the derivative along dλ of ½‖Aᵀλ‖_q² − bᵀλ − weight Σ log λ; over = A w − b at λ."""
+    return float(dlam @ over) - weight * float((dlam / lam)[margin].sum())
 
 
 PRIMAL_STEPS = 250
@@ -551,52 +518,39 @@ def factor(A: Floats, D: Floats, *, sigma: Floats) -> Solve | None:
     D (N,) weights ≥ 0; sigma (k,) diagonal ≥ 0, zero on ties.
     """
     k, N = A.shape
-    inner = (_wide if TALL * k <= N else _tall)(A, D, sigma)
+    inner = _gram(A * np.sqrt(D), sigma) if TALL * k <= N else _tall(A, D, sigma)
     if inner is None:
         return None
-    found = inner
-
-    def refined(r: Floats) -> Floats:
-        x = found(r)
-        size = float(np.abs(r).max(initial=0.0))
-        residual = r - (A @ (D * (x @ A)) + sigma * x)
-        error = float(np.abs(residual).max(initial=0.0))
-        for _ in range(REFINEMENTS):
-            if not error > 1e-14 * size:
-                break
-            y = x + found(residual)
-            residual = r - (A @ (D * (y @ A)) + sigma * y)
-            smaller = float(np.abs(residual).max(initial=0.0))
-            if not smaller < 0.7 * error:
-                break
-            x, error = y, smaller
-        return x
-
-    return refined
-
-
-def _wide(A: Floats, D: Floats, sigma: Floats) -> Solve | None:
-    """Returns the solve through the k×k matrix."""
-    return _gram(A * np.sqrt(D), sigma)
+    return partial(
+        refined,
+        inner,
+        lambda x: A @ (D * (x @ A)) + sigma * x,
+        most=REFINEMENTS,
+        enough=1e-14,
+        order=np.inf,
+    )
 
 
 def _gram(P: Floats, sigma: Floats) -> Solve | None:
-    """Returns the map r ↦ x of (P Pᵀ + diag(σ)) x = r, its matrix scaled to unit diagonal."""
+    """Returns the map r ↦ x of (P Pᵀ + diag(σ)) x = r, its matrix scaled to unit diagonal.
+
+    The Cholesky factor is that with the least ridge that works.
+    """
     # Pᵀ is Fortran-ordered without a copy; trans=1 then forms P Pᵀ, upper triangle only.
-    return _scaled(scipy.linalg.blas.dsyrk(1.0, P.T, trans=1), sigma)
-
-
-def _scaled(H: Floats, sigma: Floats) -> Solve | None:
-    """Returns the map r ↦ x of (H + diag(σ)) x = r; H, its upper triangle alone, is destroyed."""
+    H = scipy.linalg.blas.dsyrk(1.0, P.T, trans=1)
     diagonal = np.einsum("ii->i", H)
     diagonal += sigma
     scale = 1.0 / np.sqrt(np.maximum(diagonal, 1e-30 * max(float(diagonal.max()), 1e-300)))
     H *= scale
     H *= scale[:, None]
-    C = _cholesky(H)
-    if C is None:
+    if not np.isfinite(diagonal).all():
         return None
-    return lambda r: scale * scipy.linalg.lapack.dpotrs(C, scale * r)[0]
+    for ridge in RIDGES:
+        diagonal[...] = 1.0 + ridge
+        C, info = scipy.linalg.lapack.dpotrf(H, clean=0, overwrite_a=0)
+        if info == 0:
+            return lambda r: scale * scipy.linalg.lapack.dpotrs(C, scale * r)[0]
+    return None
 
 
 def _tall(A: Floats, D: Floats, sigma: Floats) -> Solve | None:
@@ -634,15 +588,3 @@ def _tall(A: Floats, D: Floats, sigma: Floats) -> Solve | None:
         return x
 
     return solve
-
-
-def _cholesky(H: Floats) -> Floats | None:
-    """Returns the upper Cholesky factor of the unit-diagonal H plus the least ridge that works."""
-    if not np.isfinite(np.diagonal(H)).all():
-        return None
-    for ridge in RIDGES:
-        np.einsum("ii->i", H)[...] = 1.0 + ridge
-        C, info = scipy.linalg.lapack.dpotrf(H, clean=0, overwrite_a=0)
-        if info == 0:
-            return C
-    return None

@@ -14,7 +14,7 @@ from attsvm._utils.expected import expect, number, positive, shown
 from attsvm.certificate import Certificate
 from attsvm.certificate import certify as certify_answer
 from attsvm.certificate.bounds import exponent
-from attsvm.certificate.certify import soft_lower
+from attsvm.certificate.certificate import soft_lower
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
 from attsvm.norms import Norm, check_shape, norm_of
 from attsvm.problem.problem import MIDDLE, Problem
@@ -195,15 +195,42 @@ def certify(
 ) -> Certificate:
     """The Certificate that (W, λ, μ) supports, recomputed from the problem's data.
 
-    Its upper bound is of this W, scaled to worst margin 1; with ties or zero right-hand sides it is
-    corrected by the least change that restores them, whose norm enters `upper`. Its lower bound is
-    of these multipliers; negative λ count as 0, and both may come at any scale of floats. With
-    multipliers W may be None: then nothing feasible is claimed.
+    W is scaled to worst margin 1 and, with ties or zero right-hand sides, corrected by the least
+    change that restores them, whose norm enters `upper`. Without multipliers the problem is solved
+    for them, so that the lower bound is the best there is, and the gap says how far W is from the
+    least norm.
 
-    Without multipliers the problem is solved for them, so that the lower bound is the best there
-    is, and the gap says how far W is from the least norm. W may then be a prompt (d,), a pair or
-    dict of factors K and Q, or a tensor, as in `attsvm.outcome`.
+    Parameters
+    ----------
+    problem : Problem
+        The margins and ties.
+    norm : str or Norm
+        The norm that is minimized.
+    W : array (d, dq) or None
+        A candidate at any scale; with multipliers None claims nothing feasible. Without
+        multipliers it may be a prompt (d,), a pair or dict of factors K and Q, or a tensor.
+    multipliers : array (m,), optional
+        λ at any scale; negative entries count as 0.
+    tie_multipliers : array (l,), optional
+        μ of any sign; default: zeros.
+    tol : float, optional
+        The gap up to which the certificate is optimal; default: that of the norm.
+    budget : float, default: inf
+        C of a soft margin.
 
+    Returns
+    -------
+    Certificate
+
+    Raises
+    ------
+    BadTokens
+        If the numbers of multipliers, margins and ties differ.
+    Unsupported
+        If tol or budget is not positive, or the norm does not exist.
+
+    Examples
+    --------
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
     >>> problem = attsvm.Problem.of(tokens, [0])

@@ -17,7 +17,7 @@ from attsvm._utils.arrays import Floats, Ints
 from attsvm._utils.objects import load_files, loaded_files
 from attsvm._utils.parallel import guarded, leave_unguarded, map_chunks
 from attsvm.certificate import Certificate
-from attsvm.certificate.certify import certify_stack
+from attsvm.certificate.certificate import certify_stack
 from attsvm.errors import ConvergenceWarning
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import Problem, Stack, StackRows

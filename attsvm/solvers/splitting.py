@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from attsvm.solvers.frobenius.coordinate_descent import (
 )
 from attsvm.solvers.frobenius.newton import by_newton_steps, in_span
 from attsvm.solvers.general import CuttingPlanes
-from attsvm.solvers.lp_interior_point import Handover, close_gap, has_pairs
+from attsvm.solvers.lp_interior_point import Enough, Handover, close_gap, has_pairs
 from attsvm.solvers.solver import Answer
 from attsvm.solvers.unit_rows import BestPair, QueryGroups, SoftRows
 from attsvm.solvers.working_set import contradiction
@@ -77,16 +77,6 @@ FEW = 200_000
 THIN, SMALL = 30, 3_000
 # The root of the map of a square is found to this share; halvings that bracket it, at most.
 ROOT, HALVINGS = 1e-11, 100
-
-# Whether W and λ (sorted) are good enough, asked once their plain bounds are.
-Enough = Callable[[Floats, Floats], bool]
-
-
-class Leave(Protocol):
-    """Whether to leave off before the gap is reached, asked at every look."""
-
-    def __call__(self, lam: Floats, *, gap: float, epochs: int, stale: int) -> bool:
-        """lam: the best multipliers; stale: looks without progress."""
 
 
 def memory_need(problem: Problem) -> float:
@@ -172,8 +162,7 @@ def _closed(
 
 def _turned(answer: Answer, basis: Floats | None) -> Answer:
     """The answer in the coordinates of all queries."""
-    W = answer.W if answer.W is None or basis is None else answer.W @ basis.T
-    return Answer(W, answer.multipliers, answer.tie_multipliers, answer.proof)
+    return answer if answer.W is None or basis is None else replace(answer, W=answer.W @ basis.T)
 
 
 def inner_soft(soft: SoftRows, *, tol: float, W0: Floats, lam0: Floats) -> tuple[Floats, Floats]:
@@ -206,12 +195,13 @@ def alternate(
     *,
     tol: float,
     enough: Enough | None = None,
-    leave: Leave | None = None,
+    leave: Handover | None = None,
     told: Progress | None = None,
 ) -> tuple[Floats, Floats]:
     """The best W (d, dq) and λ (m,) found for the sorted rows, from Frobenius multipliers λ.
 
-    prox: that of the norm; of half its square where the rows have a budget.
+    prox: that of the norm; of half its square where the rows have a budget. leave: asked at every
+    look whether to leave off before the gap is reached.
     """
     W = rows.adjoint(lam)
     unit = float(norm.value(W))

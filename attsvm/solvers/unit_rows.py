@@ -21,6 +21,9 @@ from attsvm._utils.objects import lazy
 from attsvm.norms import Norm
 from attsvm.norms.norm import Inner
 
+# A linear map on vectors.
+Solve = Callable[[Floats], Floats]
+
 # A row missed by less than this is restored by a small change of W, else by scaling W.
 SMALL_MISS = 1e-7
 # Below this share of nonzero weights they are kept as a sparse matrix.
@@ -56,6 +59,17 @@ class UnitRows:
     def groups(self) -> QueryGroups:
         """Which rows have the same Z."""
         return QueryGroups.of(self.Z)
+
+    @lazy
+    def stacked(self) -> Floats:
+        """A (k, dx·dz): row k is vec(D_k Z_kᵀ), so that A @ W.ravel() = A(W)."""
+        return np.ascontiguousarray(
+            (self.D[:, :, None] * self.Z[:, None, :]).reshape(len(self.D), -1)
+        )
+
+    def part(self, chosen: Bools) -> UnitRows:
+        """The rows of `chosen` (k,)."""
+        return UnitRows(self.D[chosen], self.Z[chosen], self.b[chosen], self.free[chosen])
 
     def values(self, W: Floats) -> Floats:
         """A(W) (k,)."""
@@ -157,8 +171,7 @@ class SoftRows:
     def _mend(self) -> Floats:
         """The least W for a unit miss of each tie (dx·dz, l)."""
         free = self.rows.free
-        D, Z = self.rows.D[free], self.rows.Z[free]
-        F = (D[:, :, None] * Z[:, None, :]).reshape(len(D), -1)
+        F = self.rows.stacked[free]
         return np.asarray(np.linalg.pinv(F, rcond=1e-10), dtype=np.float64)
 
     def tied(self, W: Floats) -> Floats:
@@ -182,7 +195,7 @@ class SoftRows:
         return best.judged(lam=lam).judged(W=self.tied(W))
 
 
-def schur_solver(S: Floats, apply: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
+def schur_solver(S: Floats, apply: Solve) -> Solve:
     """Solver of S x = r: Cholesky with a ridge, then iterative refinement against the true S.
 
     Duplicated rows make S singular while r stays in its range; the ridge (relative to the diagonal)
@@ -217,6 +230,29 @@ def schur_solver(S: Floats, apply: Callable[[Floats], Floats]) -> Callable[[Floa
     return solve
 
 
+def refined(
+    solve: Solve, apply: Solve, r: Floats, *, most: int, enough: float, order: float = 2
+) -> Floats:
+    """x with apply(x) = r, from an approximate inverse: at most so many steps of refinement.
+
+    It ends at a residual of the share `enough` of r, in the norm of this order, or where a step no
+    longer helps.
+    """
+    x = solve(r)
+    left = r - apply(x)
+    size, error = np.linalg.norm(r, order), np.linalg.norm(left, order)
+    for _ in range(most):
+        if not error > enough * size:
+            break
+        trial = x + solve(left)
+        left = r - apply(trial)
+        smaller = np.linalg.norm(left, order)
+        if not smaller < 0.7 * error:
+            break
+        x, error = trial, smaller
+    return x
+
+
 def settle(rows: UnitRows, W: Floats) -> Floats:
     """W after the least Frobenius change that restores ties and narrowly missed margins.
 
@@ -228,8 +264,7 @@ def settle(rows: UnitRows, W: Floats) -> Floats:
         chosen |= short > 0.0
         if not chosen.any() or np.abs(short[chosen]).max() > SMALL_MISS:
             break
-        part = UnitRows(rows.D[chosen], rows.Z[chosen], short[chosen], rows.free[chosen])
-        W = W + _least_change(part)
+        W = W + _least_change(replace(rows.part(chosen), b=short[chosen]))
     return W
 
 
@@ -315,8 +350,9 @@ def dense(k: int, N: int) -> float:
 class Method(NamedTuple):
     """How a norm is solved on unit rows, in a space where the least Frobenius norm is 1.
 
-    inner(D, Z, b, free, tol=…, W0=…, lam0=…) and soft(rows, tol=…, W0=…, lam0=…) return the best
-    (W, λ) found, untrusted; need(k, N): the bytes that k rows of N unknowns take.
+    inner(rows, tol=…, W0=…, lam0=…) on UnitRows with ‖D_k‖‖Z_k‖ = 1 and soft(rows, tol=…, W0=…,
+    lam0=…) on SoftRows return the best (W, λ) found, untrusted; W0 and lam0 are the Frobenius
+    optimum, of norm 1, and its multipliers. need(k, N): the bytes that k rows of N unknowns take.
     """
 
     inner: Inner

@@ -18,7 +18,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.memory import require
-from attsvm.certificate.certify import soft_lower, soft_upper
+from attsvm.certificate.certificate import soft_lower, soft_upper
 from attsvm.norms import Norm
 from attsvm.norms.entrywise import L1Norm
 from attsvm.problem.problem import Problem
@@ -114,17 +114,9 @@ def answer_with(
     for _ in range(ROUNDS):
         fits(method, norm, span, len(working) + problem.ties, problem.shape)
         rows = RowArrays.of(problem, working)
-        D, Z, first = span.down(rows.D / rows.norms[:, None], rows.Z, W0 / size)
-        warm = np.concatenate([start.multipliers, start.tie_multipliers])[rows.place]
-        W, unit = method.inner(
-            D,
-            Z,
-            rows.b / (rows.norms * size),
-            rows.free,
-            tol=max(SHARE * tol, ROUGH[norm.rotational] if rough else 0.0),
-            W0=first,
-            lam0=warm * rows.norms / size,
-        )
+        unit_rows, first, warm = _scaled(rows, span, start, W0, size)
+        goal = max(SHARE * tol, ROUGH[norm.rotational] if rough else 0.0)
+        W, unit = method.inner(unit_rows, tol=goal, W0=first, lam0=warm)
         W = span.up(W) * size
         lam, mu = rows.spread(unit / rows.norms)
         answer = Answer(W, lam, mu)
@@ -141,6 +133,16 @@ def answer_with(
             break
         working = _grow(working, new, slack, lam)
     return answer
+
+
+def _scaled(
+    rows: RowArrays, span: DataSpan, start: Answer, W0: Floats, size: float
+) -> tuple[UnitRows, Floats, Floats]:
+    """The rows at length 1 in the span, in units in which W0 has norm 1; W0 and λ of the start."""
+    D, Z, first = span.down(rows.D / rows.norms[:, None], rows.Z, W0 / size)
+    warm = np.concatenate([start.multipliers, start.tie_multipliers])[rows.place]
+    unit_rows = UnitRows(D, Z, rows.b / (rows.norms * size), rows.free)
+    return unit_rows, first, warm * rows.norms / size
 
 
 def fits(method: Method, norm: Norm, span: DataSpan, k: int, shape: tuple[int, int]) -> None:
@@ -333,19 +335,14 @@ def _round(
     rows = RowArrays.of(problem, working)
     cap = np.where(rows.free, np.inf, budget * rows.norms / size)
     heavy = cap > WEIGHTLESS / max(len(cap), 1)
-    D, Z, b = rows.D / rows.norms[:, None], rows.Z, rows.b / (rows.norms * size)
     span = DataSpan.of(rows) if norm.rotational else DataSpan(None, None)
     fits(method, norm, span, len(rows.D), problem.shape)
-    D, Z, first = span.down(D, Z, W0 / size)
-    warm = np.concatenate([start.multipliers, start.tie_multipliers])[rows.place]
+    unit_rows, first, warm = _scaled(rows, span, start, W0, size)
     # Rows of norm zero are missed by all of b.
     lost = float(problem.b[problem.row_norms == 0].sum()) * budget / (size * size)
-    base = lost + float(cap[~heavy] @ b[~heavy])
-    soft = SoftRows(
-        UnitRows(D[heavy], Z[heavy], b[heavy], rows.free[heavy]), cap[heavy], norm, base
-    )
-    lam0 = soft.within((warm * rows.norms / size)[heavy])
-    W, unit = method.soft(soft, tol=0.2 * tol, W0=first, lam0=lam0)
+    base = lost + float(cap[~heavy] @ unit_rows.b[~heavy])
+    soft = SoftRows(unit_rows.part(heavy), cap[heavy], norm, base)
+    W, unit = method.soft(soft, tol=0.2 * tol, W0=first, lam0=soft.within(warm[heavy]))
     W = span.up(W) * size
     lam = np.zeros(len(cap))
     lam[heavy] = unit * size / rows.norms[heavy]

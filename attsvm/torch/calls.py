@@ -14,7 +14,8 @@ from __future__ import annotations
 import inspect
 import math
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -645,3 +646,20 @@ class AttentionHooks:
     def _read(self, call: Call) -> None:
         with torch.no_grad(), torch.autocast(call.like.device.type, enabled=False):
             self._take(call)
+
+
+@contextmanager
+def reading(
+    model: nn.Module, take: Callable[[Call], None], *, reads: Reads | None = None
+) -> Iterator[None]:
+    """A context without gradients, in which `take` is called with every attention call."""
+    hooks = AttentionHooks(model, take, reads=reads, always=True)
+    fast = torch.backends.mha.get_fastpath_enabled()
+    try:
+        hooks.start()
+        torch.backends.mha.set_fastpath_enabled(False)
+        with torch.no_grad():
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+        hooks.stop()

@@ -20,7 +20,7 @@ from attsvm._utils.result import Result, Summary
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.inspection.view import View
 from attsvm.problem.tokens import Tokens
-from attsvm.torch.calls import AttentionHooks, Call, not_seen
+from attsvm.torch.calls import Call, not_seen, reading
 from attsvm.torch.networks import Attention
 
 # A head has a single W when its logits are those of W within this share of the largest.
@@ -216,14 +216,10 @@ def _calls(model: nn.Module, batch: Any) -> dict[str, Call]:
     def take(call: Call) -> None:
         found.setdefault(call.layer, call)
 
-    hooks = AttentionHooks(inner, take, always=True)
     training = [x for x in inner.modules() if x.training]
-    fast = torch.backends.mha.get_fastpath_enabled()
     inner.eval()
     try:
-        hooks.start()
-        torch.backends.mha.set_fastpath_enabled(False)
-        with torch.no_grad():
+        with reading(inner, take):
             if isinstance(batch, Mapping):
                 inner(**batch)
             elif isinstance(batch, tuple | list):
@@ -231,8 +227,6 @@ def _calls(model: nn.Module, batch: Any) -> dict[str, Call]:
             else:
                 inner(batch)
     finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
-        hooks.stop()
         for x in training:
             x.training = True
     return found

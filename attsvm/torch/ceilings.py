@@ -256,28 +256,25 @@ def ceiling_of(call: Call, radii: Radii | None) -> Ceiling | None:
         return None
     x = _lengths(call.inputs[0])
     y = x if call.inputs[1] is call.inputs[0] else _lengths(call.inputs[1])
-    both = _single(call, radii, x, y) if call.single is not None else _pair(call, radii, x, y)
-    if both is None:
+    found = _single(call, radii, x, y) if call.single is not None else _pair(call, radii, x, y)
+    if found is None:
         return None
     kind = call.inputs[0].dtype if call.q is None else call.q.dtype
     rounded = abs(call.scale) * (1 + 16 * torch.finfo(kind).eps) ** 2  # of q, k and their product
-    return Ceiling(rounded * both[0], rounded * both[1])
+    return Ceiling(rounded * found.now, rounded * found.ever)
 
 
-_Both = tuple[Floats, Floats]  # now, ever
-
-
-def _single(call: Call, radii: Radii, x: _Lengths, y: _Lengths) -> _Both | None:
+def _single(call: Call, radii: Radii, x: _Lengths, y: _Lengths) -> Ceiling | None:
     """|y·W x| ≤ ‖W‖ |y| |x|."""
     W = call.single
     found = None if W is None else radii.of(WeightPart(W, "whole", W.reshape(1, len(W), -1)))
     if W is None or found is None:
         return None
     times = x[1] * y[1] if found.p == math.inf else x[0] * y[0] * _euclidean(found.p, W.numel())
-    return found.now * times, found.ever * times
+    return Ceiling(found.now * times, found.ever * times)
 
 
-def _pair(call: Call, radii: Radii, x: _Lengths, y: _Lengths) -> _Both | None:
+def _pair(call: Call, radii: Radii, x: _Lengths, y: _Lengths) -> Ceiling | None:
     """|q·k| ≤ ‖q‖ ‖k‖, each by its projection; less where one matrix holds both."""
     if call.query is None or call.key is None:
         return None
@@ -298,10 +295,10 @@ def _pair(call: Call, radii: Radii, x: _Lengths, y: _Lengths) -> _Both | None:
         times = _euclidean(found.p, extra.numel() // call.heads)
         sizes = found.now * times, found.ever * times
         out = [np.maximum(a, b * c) for a, b, c in zip(out, q, sizes, strict=True)]
-    return out[0], out[1]
+    return Ceiling(*out)
 
 
-def _side(M: Projection, radii: Radii, heads: int, x: _Lengths) -> _Both | None:
+def _side(M: Projection, radii: Radii, heads: int, x: _Lengths) -> Ceiling | None:
     """‖M x + b‖ ≤ ‖M‖ |x| + ‖b‖ for each head; entries at most R give ‖M x‖ ≤ √rows R |x|₁."""
     blocks, b = M.matrix(heads), M.vector(heads)
     found = radii.of(WeightPart(M.weight, f"{M.rows} {heads}", blocks))
@@ -319,10 +316,10 @@ def _side(M: Projection, radii: Radii, heads: int, x: _Lengths) -> _Both | None:
             return None
         times = _euclidean(biases.p, rows)
         now, ever = now + biases.now * times, ever + biases.ever * times
-    return now, ever
+    return Ceiling(now, ever)
 
 
-def _joint(call: Call, radii: Radii, x: float, y: float) -> _Both | None:
+def _joint(call: Call, radii: Radii, x: float, y: float) -> Ceiling | None:
     """Of one matrix with blocks (W_Q, W_K) of Frobenius norm R and one bias with norm r:
 
     |q·k| ≤ R² |x||y|/2 + R r max(|x|, |y|) + r²/2, because a b ≤ (a² + b²)/2.
@@ -348,7 +345,7 @@ def _joint(call: Call, radii: Radii, x: float, y: float) -> _Both | None:
     def both(R: Floats, r: Floats) -> Floats:
         return R * R * (x * y / 2) + R * r * max(x, y) + r * r / 2
 
-    return both(R.now, r.now), both(R.ever, r.ever)
+    return Ceiling(both(R.now, r.now), both(R.ever, r.ever))
 
 
 def _euclidean(p: float, entries: int) -> float:

@@ -34,7 +34,7 @@ from attsvm._utils.arrays import Floats
 from attsvm._utils.expected import expect, file_path, function, number, shown, whole
 from attsvm._utils.files import beside
 from attsvm.errors import Unsupported
-from attsvm.torch.calls import AttentionHooks, Call, Reads, not_seen, sample
+from attsvm.torch.calls import AttentionHooks, Call, Reads, not_seen, reading, sample
 from attsvm.torch.ceilings import Ceiling, Radii, ceiling_of
 
 if TYPE_CHECKING:
@@ -210,16 +210,11 @@ class Monitor:
         kept, self._found = self._found, {}
         was = self._hooks.open
         self._hooks.stop()
-        hooks = AttentionHooks(self._model, self._take, reads=self._reads, always=True)
-        fast = torch.backends.mha.get_fastpath_enabled()
+        open_ = reading(self._model, self._take, reads=self._reads)
         try:
-            hooks.start()
-            torch.backends.mha.set_fastpath_enabled(False)
-            with torch.no_grad(), torch.compiler.set_stance("force_eager"):
+            with open_, torch.compiler.set_stance("force_eager"):
                 self._model(*args, **kwargs)
         finally:
-            torch.backends.mha.set_fastpath_enabled(fast)
-            hooks.stop()
             if was:
                 self._hooks.start()
         if not self._found:
@@ -314,7 +309,7 @@ class Monitor:
 
     def figure(self) -> Figure:
         """Plot every attention head over steps: logits, ceiling, entropy, saturation, norms."""
-        from attsvm.plotting.attention import attention_figure
+        from attsvm.plotting.networks import attention_figure
 
         if not self.rows:
             raise Unsupported("nothing was recorded yet: there is nothing to plot")
@@ -380,15 +375,11 @@ def norms(call: Call) -> Tensor | None:
     is the root of the largest eigenvalue of R (A Aᵀ) R with R the root of K Kᵀ: matrices of head
     width, never of model width.
     """
-    if call.single is not None:
-        W = call.single.detach().double()
-        W = W[:, None] if W.ndim == 1 else W
-        return torch.stack([torch.linalg.matrix_norm(W), torch.linalg.matrix_norm(W, 2)])[:, None]
     found = call.weights()
     if found is None:
         return None
     A, K = found
-    if A.shape[1] > min(A.shape[2], K.shape[2]):  # heads wider than the model: W itself is smaller
+    if A.shape[1] >= min(A.shape[2], K.shape[2]):  # as wide as the model: W itself is no larger
         W = K.transpose(1, 2) @ A
         size, top = torch.linalg.matrix_norm(W), torch.linalg.matrix_norm(W, 2)
         return torch.stack([size, top]) * abs(call.scale)

@@ -152,6 +152,13 @@ class Network(nn.Module):
         return [x for x in self.parameters() if id(x) not in own]
 
 
+@torch.no_grad()
+def _spread(size: float, *tables: nn.Embedding) -> None:
+    """Makes the entries of new embeddings, drawn from a standard normal, this large."""
+    for table in tables:
+        table.weight.mul_(size)
+
+
 class TextClassifier(Network):
     """Classifies texts: word and position embeddings, a transformer, a prediction head on [cls].
 
@@ -174,9 +181,7 @@ class TextClassifier(Network):
             require(4.0 * whole(size, name, least=1) * sizes.width, name)
         self.words = nn.Embedding(vocabulary, sizes.width, padding_idx=0)
         self.places = nn.Embedding(length + 1, sizes.width)
-        with torch.no_grad():
-            for table in (self.words, self.places):
-                table.weight.mul_(sizes.spread)
+        _spread(sizes.spread, self.words, self.places)
 
     def tokens(self, batch: Tensor) -> tuple[Tensor, Tensor | None]:
         """Tokens of numbered words (B, L), L at most length + 1, and which are words."""
@@ -220,9 +225,7 @@ class ImageClassifier(Network):
         self.patches = nn.Linear(patch * patch, sizes.width, bias=sizes.biases)
         self.places = nn.Embedding(count + 1, sizes.width)
         self.cls = nn.Embedding(1, sizes.width)
-        with torch.no_grad():
-            for table in (self.places, self.cls):
-                table.weight.mul_(sizes.spread)
+        _spread(sizes.spread, self.places, self.cls)
 
     def tokens(self, batch: Tensor) -> tuple[Tensor, Tensor | None]:
         """Tokens of images (B, height, width), row by row of patches; none is hidden."""

@@ -297,9 +297,14 @@ class MirrorDescent(CheckedOptimizer):
 
     def _move(self, group: Group, params: list[Tensor], gradients: list[Tensor]) -> None:
         toward = self._directions(group, params, gradients)
-        p, lr, shrink = _sizes(group)
-        if p == 2:
-            _plain(params, toward, lr, shrink)
+        p, lr = float(group["p"]), float(group["lr"])
+        shrink = (1 - lr * float(group["weight_decay"])) ** (p - 1)
+        lr = -lr if group["maximize"] else lr
+        if p == 2:  # w ← shrink·w − lr·g for all tensors at once
+            if shrink != 1:
+                torch._foreach_mul_(params, shrink)
+            same = [g.to(x.dtype) for x, g in zip(params, toward, strict=True)]
+            torch._foreach_add_(params, same, alpha=-lr)
             return
         others: list[tuple[Tensor, Tensor, Tensor]] = []
         for x, g in zip(params, toward, strict=True):
@@ -342,13 +347,6 @@ class MirrorDescent(CheckedOptimizer):
         return dual
 
 
-def _sizes(group: Group) -> tuple[float, float, float]:
-    """P, the signed step size and the factor of a dual variable."""
-    p, lr = float(group["p"]), float(group["lr"])
-    shrink = (1 - lr * float(group["weight_decay"])) ** (p - 1)
-    return p, -lr if group["maximize"] else lr, shrink
-
-
 def _left_by(u: Tensor, x: Tensor, p: float) -> Tensor:
     """The weights that a step to the dual variable u leaves, computed as the step does for x."""
     w = torch.empty_like(x)
@@ -382,14 +380,6 @@ def _powers(tensors: list[Tensor], exponent: float) -> list[Tensor]:
     torch._foreach_pow_(out, exponent)
     torch._foreach_mul_(out, torch._foreach_sign(tensors))
     return out
-
-
-def _plain(params: list[Tensor], toward: list[Tensor], lr: float, kept: float) -> None:
-    """w ← kept·w − lr·g for all tensors at once."""
-    if kept != 1:
-        torch._foreach_mul_(params, kept)
-    same = [g if g.dtype == x.dtype else g.to(x.dtype) for x, g in zip(params, toward, strict=True)]
-    torch._foreach_add_(params, same, alpha=-lr)
 
 
 def _by_operations(
@@ -503,7 +493,7 @@ class NormalizedGD(SteepestDescent):
 
 def direction_of(norm: str) -> Callable[[Tensor], Tensor]:
     """The function D(g) = argmax ⟨g, D⟩ over ‖D‖ ≤ 1 of a norm."""
-    known = {"frobenius": _unit, "max": torch.sign, "spectral": _spectral}
+    known: dict[str, Any] = {"frobenius": _unit, "max": torch.sign, "spectral": _spectral}
     if isinstance(norm, str) and norm in known:
         return known[norm]
     found = re.fullmatch(r"l(\d+(\.\d+)?)", norm) if isinstance(norm, str) else None

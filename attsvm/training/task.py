@@ -20,7 +20,7 @@ from attsvm.training.heads import Head, Linear, head_of
 from attsvm.training.loop import Ahead, FastSteps, Kernel, TrainingTask
 from attsvm.training.losses import Loss, loss_of
 from attsvm.training.models import model_of, with_head
-from attsvm.training.models.gradient import factored_steps, fused
+from attsvm.training.models.gradient import fused
 from attsvm.training.models.gradient.batch import Batch, residual, shortfalls
 from attsvm.training.models.model import Evaluation, Model, evaluate
 from attsvm.training.optimizers.optimizer import Blocks
@@ -196,7 +196,7 @@ def _fused(
         batch.keys, batch.values, batch.queries, batch.present, batch.labels, v, loss.code, short
     )
     if model.paired:
-        kernel: Kernel = partial(factored_steps.descend, given, config.optimizer.ridge)
+        kernel: Kernel = partial(fused.descend_factors, given, config.optimizer.ridge)
         work = 4 * T * d + 4 * min(d, dq) * (d + dq)
     else:
         kernel, work = partial(fused.descend, given), d * (4 * T + 3 * dq)

@@ -139,9 +139,10 @@ def test_a_norm_may_bring_its_own_method():
 
         def inner(self, D, Z, b, free, *, tol, W0, lam0):
             calls.append(D.shape)
-            return SOLVED(D, Z, b, free, norm=self, tol=tol, W0=W0, lam0=lam0)
+            return SOLVED(UnitRows(D, Z, b, free), norm=self, tol=tol, W0=W0, lam0=lam0)
 
     from attsvm.solvers.general import inner as SOLVED
+    from attsvm.solvers.unit_rows import UnitRows
 
     assert SOLVERS["interior"].takes(Own()) and not SOLVERS["interior"].takes(Weighted())
     best = attsvm.solve(problem(), Own()).require()

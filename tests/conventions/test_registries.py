@@ -30,7 +30,7 @@ OTHERS = {
     "solvers": {
         *("solve", "solve_many", "solve_sets"),
         # What several solvers share.
-        *("unit_rows", "working_set", "linear_program", "lp_interior_point", "power"),
+        *("unit_rows", "working_set", "linear_program", "lp_interior_point", "power", "cone"),
     },
     "experiments.executors": {"run_tasks", "engine"},
 }

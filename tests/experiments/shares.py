@@ -43,7 +43,7 @@ def counted(folder: Path) -> dict[str, Any]:
 
 
 def of_table(name: str, table: pandas.DataFrame) -> dict[str, Any]:
-    """The cells of the table of one study, under the name of their table and number of instances."""
+    """The cells of the table of a study, under the name of their figure and number of instances."""
     if name == figure_5.STUDY.id:
         tables = {
             "5 as published": figure_5.cells(table, certified=False),

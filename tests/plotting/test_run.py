@@ -11,7 +11,7 @@ from attsvm.datasets import EXAMPLES
 from attsvm.errors import ConvergenceWarning, Unsupported
 from attsvm.plotting import style
 from attsvm.plotting.style import check_format
-from attsvm.plotting.training import run_figure
+from attsvm.plotting.training import path_picture
 from attsvm.theory.convergence.prover import proved_since
 from attsvm.theory.outcome import DECIDED, outcome
 
@@ -29,8 +29,8 @@ def trained(name, head=True, **options):
     proved = None
     if found.state == "converges":
         proved = proved_since(path, tokens, v)
+    figure = path_picture(path, found=found, proved=proved)
     with style.styled():
-        figure = run_figure(path, found, proved=proved)
         FigureCanvasAgg(figure).draw()
     return path, found, figure
 

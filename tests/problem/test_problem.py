@@ -19,7 +19,7 @@ from attsvm import (
 )
 from attsvm._utils.arrays import LARGEST
 from attsvm._utils.objects import load_object
-from attsvm.certificate.certify import certify_stack
+from attsvm.certificate.certificate import certify_stack
 from tests.tolerances import EXACTLY, FORGED, GAP, ROUNDING
 from tests.zoo import KINDS, NORMS, chosen, infeasible, known
 

@@ -107,6 +107,11 @@ def backwards(*, seed: int, ties: int = 0) -> tuple[Rows, np.ndarray]:
     return rows | {"b": b[good], "free": tie[good]}, W.reshape(12, 12)
 
 
+def sides_of(rows: coordinate.Segments) -> coordinate.Sides:
+    """What an epoch takes of the rows besides their pools."""
+    return rows.b, rows.floor, rows.ceil, rows.length
+
+
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 @pytest.mark.parametrize("budget", [inf, 0.2])
 @pytest.mark.parametrize("omega", [1.0, 1.7])
@@ -119,10 +124,11 @@ def test_compiled_epoch_equals_its_twin(kind: type, budget: float, omega: float)
     sides = []
     for epoch in (coordinate._epoch, twins.epoch):
         lam, W, active, count = np.zeros(60), np.zeros((6, 5)), np.arange(60), np.diff(rows.start)
-        worst = [epoch(
-            rows.keys, rows.queries, rows.hi, rows.lo, rows.b, rows.floor, rows.ceil, rows.length,
-            rows.start, rows.query, order, active, count, cut, coordinate.PASSES, omega, lam, W,
-        ) for cut in (inf, 0.05)]  # fmt: skip
+        wait = active, count
+        worst = [
+            epoch(rows.pools, sides_of(rows), order, *wait, cut, coordinate.PASSES, omega, lam, W)
+            for cut in (inf, 0.05)
+        ]
         sides.append((lam, W, active, count, np.array(worst)))
     assert sides[0][3].sum() < 60  # the cut sent rows to wait, so that path is compared too
     for left, right in zip(*sides, strict=True):
@@ -136,10 +142,8 @@ def test_blocks_take_the_steps_of_one_query_after_the_other() -> None:
     m, sides = len(rows.b), []
     for epoch in (coordinate._epoch, twins.epoch):
         lam, W, active, count = np.zeros(m), np.zeros((6, 6)), np.arange(m), np.diff(rows.start)
-        epoch(
-            rows.keys, rows.queries, rows.hi, rows.lo, rows.b, rows.floor, rows.ceil, rows.length,
-            rows.start, rows.query, np.arange(75), active, count, inf, 2, 1.3, lam, W,
-        )  # fmt: skip
+        order = np.arange(75)
+        epoch(rows.pools, sides_of(rows), order, active, count, inf, 2, 1.3, lam, W)
         sides.append((lam, W))
     for left, right in zip(*sides, strict=True):
         np.testing.assert_allclose(left, right, atol=ROUNDING * 100)

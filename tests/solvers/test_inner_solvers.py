@@ -9,8 +9,8 @@ import pytest
 from scipy.optimize import nnls
 
 from attsvm.norms import norm_of
-from attsvm.solvers import linear_program, power
-from attsvm.solvers.cone import interior_point as cone
+from attsvm.solvers import cone, linear_program, power
+from attsvm.solvers.unit_rows import UnitRows
 from tests.plain_fractions import sphere
 from tests.tolerances import GAP, ORACLE, ROUNDING
 from tests.zoo import size_in_cvxpy
@@ -37,15 +37,15 @@ def asked(norm):
 
 def answer(norm, rows, *, tol=None, W0=None, lam0=None):
     """W and λ of the norm's solver, from the start of the rows unless another is given."""
-    D, Z, b, free = rows[:4]
     solver = {
         "l1": partial(linear_program.inner, norm=norm_of("l1")),
         "max": partial(linear_program.inner, norm=norm_of("max")),
         **{name: partial(cone.interior_point, cone=side) for name, side in CONES.items()},
     }.get(norm) or partial(power.inner, p=float(norm[1:]))
     W0, lam0 = rows[4] if W0 is None else W0, rows[5] if lam0 is None else lam0
-    W, lam = solver(D, Z, b, free, tol=asked(norm) if tol is None else tol, W0=W0, lam0=lam0)
-    assert W.shape == W0.shape and lam.shape == b.shape
+    tol = asked(norm) if tol is None else tol
+    W, lam = solver(UnitRows(*rows[:4]), tol=tol, W0=W0, lam0=lam0)
+    assert W.shape == W0.shape and lam.shape == rows[2].shape
     return W, lam
 
 

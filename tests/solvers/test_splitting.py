@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 from attsvm import ConvergenceWarning, Problem, Selection, Tokens, TooLarge, solve
-from attsvm.solvers import auto, splitting
+from attsvm.solvers import auto, cone, splitting
 from attsvm.solvers import lp_interior_point as path
-from attsvm.solvers.cone import interior_point as cone
 from attsvm.solvers.lp_interior_point import Handover
 from benchmarks.instances import planted_20
 from tests.solvers.test_inner_solvers import sizes

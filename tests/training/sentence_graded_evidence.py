@@ -10,6 +10,7 @@ from attsvm import Sentences
 from attsvm.datasets.sentences import realizable
 from attsvm.next_token.training.train import SentenceObjective, sentence_task
 from attsvm.training.config import OptimizerConfig
+from attsvm.training.loop import TrainingTask
 from attsvm.training.optimizers import optimizer_of
 from tests.training.beside import OPTIMIZERS, apart, compared, digits_run, found
 from tests.training.finding import Finding
@@ -64,9 +65,8 @@ def passage(
     )  # fmt: skip
 
 
-def without(s: SentenceSetting) -> float:
-    """The error of the same run when the optimizer sees only direction and scale."""
-    exact, _ = digits_run(s)
+def task_of(s: SentenceSetting, weights: str = "empirical") -> TrainingTask:
+    """The task of a setting, as its run has it."""
     mass = s.model == "next-token" and s.head is None
     data = Sentences.of(s.lines, vocabulary=len(s.E))
     lesson = SentenceObjective.of(
@@ -75,9 +75,16 @@ def without(s: SentenceSetting) -> float:
         head=s.head,
         embedding=s.E,
         readout="mass" if mass else "softmax",
+        weights=weights,
         collocations=s.pairs,
     )
-    task = sentence_task(lesson, OptimizerConfig.of(s.optimizer))
+    return sentence_task(lesson, OptimizerConfig.of(s.optimizer))
+
+
+def without(s: SentenceSetting) -> float:
+    """The error of the same run when the optimizer sees only direction and scale."""
+    exact, _ = digits_run(s)
+    task = task_of(s)
     optimizer = optimizer_of(s.optimizer)
     params = {name: block[None].copy() for name, block in s.start.items()}
     state, worst = optimizer.init(params), 0.0

@@ -1,4 +1,4 @@
-"""The fused kernel against the plain loop: the same run to rounding, the same bits when cut."""
+"""The fused kernels against the plain loop: the same run to rounding, the same bits when cut."""
 
 from __future__ import annotations
 
@@ -6,18 +6,28 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from attsvm import BadTokens, ConvergenceWarning, Tokens
+from attsvm import BadTokens, ConvergenceWarning, Tokens, Unsupported, outcome
 from attsvm.api import train
 from attsvm.datasets.instances import sphere_arrays
+from attsvm.theory.convergence.prover import covered_step
 from attsvm.training import task as token_task
 from attsvm.training.loop import COLUMNS, grid
 from attsvm.training.losses import LOSSES
 from attsvm.training.models.gradient import fused
+from attsvm.training.models.gradient.attention import Slopes
+from attsvm.training.models.gradient.batch import Batch
 from attsvm.training.path import recorded
 from tests.tolerances import ROUNDING
+from tests.twins import attention as twin
 
 # Of a run of some hundred steps, each of which rounds.
 NEAR = 1e-12
+EPS = 2.0**-52
+WEIGHT = {"steps": 300}
+# With steps of 0.1 factors swing across the valley of the loss, and the swings grow what each step
+# rounds: a start changed by 1e-15 ends 0.05 away after 200 of them. Shorter steps do not swing.
+FACTORS = {"model": "factored", "lr": 0.03, "steps": 200}
+BOTH = pytest.mark.parametrize("base", [WEIGHT, FACTORS], ids=["weight", "factored"])
 
 
 def stack(count, *, kind="plain", n=4, T=5, d=6):
@@ -87,40 +97,46 @@ def only_fused(monkeypatch):
     monkeypatch.setattr(token_task, "evaluate", refuse)
 
 
+@BOTH
 @pytest.mark.parametrize("optimizer", ["gd", "ngd"])
 @pytest.mark.parametrize("loss", fused.CODES)
-def test_losses_and_rules(optimizer, loss):
+def test_losses_and_rules(base, optimizer, loss):
     tokens, heads = stack(3)
-    how = {"head": heads, "optimizer": optimizer, "loss": loss, "steps": 300, "init": "normal:1"}
+    how = base | {"head": heads, "optimizer": optimizer, "loss": loss, "init": "normal:1"}
     same(train(tokens, **how), plainly(tokens, **how))
 
 
 @pytest.mark.parametrize("kind", ["masked", "tied", "same key", "no query", "far"])
-@pytest.mark.parametrize("lr", [0.1, 3.0])
-def test_kinds_of_tokens(kind, lr):
+@pytest.mark.parametrize("base", [WEIGHT, WEIGHT | {"lr": 3.0}, FACTORS], ids=str)
+def test_kinds_of_tokens(kind, base):
     tokens, heads = stack(3, kind=kind)
-    how = {"head": heads, "steps": 300, "lr": lr}
+    how = base | {"head": heads}
     same(train(tokens, **how), plainly(tokens, **how))
 
 
 @pytest.mark.parametrize(
     "how",
     [
-        {"schedule": "sqrt"},
-        {"schedule": lambda step: 1.0 if step % 3 else 0.0},
-        {"decay": 0.05},
-        {"optimizer": "gd", "decay": 0.05, "lr": 1.0},
-        {"init": "uniform", "lr": 2.0},
-        {"steps": 0},
-        {"steps": 1},
+        *(
+            base | more
+            for base in (WEIGHT, FACTORS)
+            for more in ({"schedule": "sqrt"}, {"decay": 0.05}, {"steps": 0}, {"steps": 1})
+        ),
+        WEIGHT | {"schedule": lambda step: 1.0 if step % 3 else 0.0},
+        WEIGHT | {"optimizer": "gd", "decay": 0.05, "lr": 1.0},
+        WEIGHT | {"init": "uniform", "lr": 2.0},
+        FACTORS | {"width": 1},
+        FACTORS | {"width": 9, "init": "uniform"},
+        FACTORS | {"options": {"ridge": EPS}},
+        FACTORS | {"options": {"ridge": 0.01}, "decay": 0.05},
     ],
     ids=lambda how: ", ".join(
         f"{k} function" if callable(a) else f"{k} {a}" for k, a in how.items()
     ),
 )
-def test_schedules_decay_and_lengths(how):
+def test_schedules_decay_width_ridge_and_lengths(how):
     tokens, heads = stack(2)
-    how = {"steps": 300, "head": heads} | how
+    how = how | {"head": heads}
     same(train(tokens, **how), plainly(tokens, **how))
 
 
@@ -135,11 +151,19 @@ def test_prompts_and_sizes(only_fused, monkeypatch):
         same(path, plainly(tokens, **how))
 
 
-@pytest.mark.parametrize("optimizer", ["gd", "ngd"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"optimizer": "gd", "init": "normal:0.5"},
+        {"optimizer": "ngd", "init": "normal:0.5"},
+        {"model": "factored", "lr": 0.03, "options": {"ridge": 1e-9}},
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("cut", [0, 1, 10, 61, 136, 137])
-def test_a_cut_run_is_the_whole_one_bit_for_bit(only_fused, monkeypatch, tmp_path, optimizer, cut):
+def test_a_cut_run_is_the_whole_one_bit_for_bit(only_fused, monkeypatch, how, cut):
     tokens, heads = stack(2, kind="tied")
-    how = {"optimizer": optimizer, "head": heads, "init": "normal:0.5", "schedule": "sqrt"}
+    how = how | {"head": heads, "schedule": "sqrt"}
     whole = train(tokens, steps=137, **how)
     monkeypatch.setattr(token_task, "_CALL", 3e4)  # a few steps a call
     equal(train(tokens, steps=137, **how), whole)
@@ -181,10 +205,11 @@ def test_a_loss_beyond_the_floats_has_no_path():
         train(tokens, head=1e6 * heads, loss="exponential", steps=3)
 
 
-def test_a_stationary_start_is_refused(only_fused):
-    tokens, heads = stack(2, T=1)
+@pytest.mark.parametrize(("places", "how"), [(1, WEIGHT), (5, FACTORS | {"init": "zero"})])
+def test_a_stationary_start_is_refused(only_fused, places, how):
+    tokens, heads = stack(2, T=places)
     with pytest.raises(BadTokens, match="instance 0 is exactly zero at the start"):
-        train(tokens, head=heads, steps=10)
+        train(tokens, head=heads, **how)
 
 
 def test_progress_goes_up_to_one(only_fused, monkeypatch):
@@ -213,3 +238,86 @@ def test_the_grid_is_that_of_the_path():
     assert grid(0, 20_000).tolist() == [s for s in range(20_001) if recorded(s)]
     assert grid(17, 16).tolist() == []
     assert grid(100, 103).tolist() == [s for s in range(100, 104) if recorded(s)]
+
+
+@pytest.mark.parametrize("ridge", [0.0, EPS])
+def test_single_steps_agree_to_rounding_wherever_a_run_is(ridge):
+    tokens, heads = stack(2, n=5, T=5, d=6)
+    how = {"model": "factored", "head": heads, "options": {"ridge": ridge}}
+    path = train(tokens, steps=2000, **how)
+    for k in range(0, len(path.steps), 10):
+        start = {name: block[k] for name, block in path.weights.items()}
+        same(*(run(tokens, steps=1, init=start, **how) for run in (train, plainly)), 1e-12)
+
+
+def test_a_factor_that_starts_at_zero():
+    tokens, heads = stack(1)
+    start = {"K": np.random.default_rng(0).standard_normal((6, 6)), "Q": np.zeros((6, 6))}
+    how = FACTORS | {"head": heads, "steps": 50, "init": start}
+    same(train(tokens, **how), plainly(tokens, **how))
+
+
+@pytest.mark.parametrize("ridge", [0.0, EPS])
+def test_the_same_steps_from_whole_arrays(only_fused, ridge):
+    tokens, heads = stack(3, n=5, T=5, d=4)
+    rng = np.random.default_rng(1)
+    K, Q = (rng.standard_normal((3, 4, 4)) for _ in range(2))
+    start = {"K": K, "Q": Q}
+    how = FACTORS | {"head": heads, "init": start, "options": {"ridge": ridge}}
+    path = train(tokens, **how)
+    for _ in range(200):
+        G, scale = _pulled(tokens, heads, K @ Q.transpose(0, 2, 1))
+        # Sizes here stay above 1e-300, so that they may be taken as they are.
+        G = np.exp(scale)[:, None, None] * G
+        at_K, at_Q = G @ Q + 2 * ridge * K, G.transpose(0, 2, 1) @ K + 2 * ridge * Q
+        K = K - 0.03 * at_K / np.linalg.norm(at_K, axis=(1, 2), keepdims=True)
+        Q = Q - 0.03 * at_Q / np.linalg.norm(at_Q, axis=(1, 2), keepdims=True)
+    assert_allclose(path.weights["K"][-1], K, rtol=1e-12, atol=1e-12)
+    assert_allclose(path.weights["Q"][-1], Q, rtol=1e-12, atol=1e-12)
+
+
+def _pulled(tokens, heads, W):
+    """The gradient in W by the plain twin of the kernels."""
+    b = Batch.of(tokens)
+    arrays = b.keys, b.values, b.queries, b.present
+    logs, top, pooled = twin.attend(*arrays, W)
+    sign, log_slope = LOSSES["logistic"].slope(b.labels * np.einsum("bne,be->bn", pooled, heads))
+    slopes = b.labels[:, :, None] * heads[:, None, :]
+    return twin.pull(*arrays, Slopes(logs, top, slopes, sign, log_slope, np.zeros_like(sign)))
+
+
+def test_gradients_far_below_the_smallest_float(only_fused):
+    tokens, heads = stack(2)
+    path = train(tokens, model="factored", head=heads, steps=3000)
+    assert (path.log_gradient[-1] < -800).all()
+    moved = path.weights["K"][-1] - path.weights["K"][0]
+    assert np.isfinite(moved).all() and (np.linalg.norm(moved, axis=(1, 2)) > 1).all()
+
+
+def test_a_ridge_of_a_weight_run_is_the_plain_loop():
+    tokens, heads = stack(2)
+    how = {"head": heads, "steps": 100, "options": {"ridge": 0.01}}
+    path = train(tokens, **how)
+    same(path, plainly(tokens, **how))
+    assert np.isnan(path.clock[-1]).all()
+    W = path.weights["W"][-1]
+    # With a ridge the loss has a minimum, near which steps of constant length stay.
+    assert (np.linalg.norm(W, axis=(1, 2)) < 10).all()
+
+
+def test_no_theorem_covers_a_ridge():
+    tokens, heads = stack(1)
+    how = {"head": heads, "steps": 5}
+    assert covered_step(train(tokens, **how).config, 0) == (0.1, True)
+    ridged = train(tokens, options={"ridge": 1e-300}, **how)
+    with pytest.raises(Unsupported, match="ridge"):
+        covered_step(ridged.config, 0)
+    said = outcome(ridged, tokens[0], heads[0]).limit.premises
+    assert [p for p in said if "decay" in p.name and p.holds is False]
+
+
+def test_a_bad_ridge_is_refused():
+    tokens, heads = stack(1)
+    for ridge in (-1.0, np.inf):
+        with pytest.raises(Unsupported, match="ngd has the ridge"):
+            train(tokens, head=heads, options={"ridge": ridge})

@@ -11,8 +11,6 @@ from attsvm.datasets.sentences import realizable
 from attsvm.next_token.attention import Contexts
 from attsvm.next_token.training import gradient as sentence_terms
 from attsvm.next_token.training.gradient import attention_loss
-from attsvm.next_token.training.train import SentenceObjective, sentence_task
-from attsvm.training.config import OptimizerConfig
 from attsvm.training.optimizers import OPTIMIZERS as KNOWN
 from attsvm.training.optimizers import optimizer_of
 from attsvm.training.optimizers.graded import Graded
@@ -21,7 +19,7 @@ from attsvm.training.optimizers.graded.wide import logs_of, of_logs
 from tests.tolerances import EXACTLY, GRADED, ROUNDING
 from tests.training.beside import OPTIMIZERS, compared
 from tests.training.models.test_next_token import embedding, sentences
-from tests.training.sentence_graded_evidence import PASSAGES, passage, without
+from tests.training.sentence_graded_evidence import PASSAGES, passage, task_of, without
 from tests.twins import graded
 from tests.twins import sentence_terms as twins
 
@@ -108,27 +106,11 @@ def test_a_stack_of_differences_is_its_instances():
         assert_allclose(both.resolved()[0][b], alone.resolved()[0][0], atol=GRADED)
 
 
-def task_of(s):
-    """The task of a setting, as its run has it."""
-    mass = s.model == "next-token" and s.head is None
-    data = Sentences.of(s.lines, vocabulary=len(s.E))
-    lesson = SentenceObjective.of(
-        data,
-        s.model,
-        head=s.head,
-        embedding=s.E,
-        readout="mass" if mass else "softmax",
-        weights="uniform",
-        collocations=s.pairs,
-    )
-    return sentence_task(lesson, OptimizerConfig.of(s.optimizer))
-
-
 @pytest.mark.parametrize("form", PASSAGES)
 def test_terms_add_up_to_the_gradient(form):
     for seed in range(3):
         s = passage(form, "sign", "normal", steps=0, seed=seed)
-        found = task_of(s).graded({name: block[None] for name, block in s.start.items()})
+        found = task_of(s, "uniform").graded({name: block[None] for name, block in s.start.items()})
         assert set(found.gradient.graded) == set(s.start)
         for name, terms in found.gradient.graded.items():
             G = found.gradient.direction[name] * np.exp(found.gradient.log_scale[name])
@@ -141,7 +123,7 @@ def test_only_rules_that_ask_have_a_graded_task():
     for optimizer in KNOWN:
         name = optimizer.replace(":P", ":1.5")
         if name != "polyak":  # which needs the infimum of the loss
-            task = task_of(passage("next-token mass", name, "normal", steps=0))
+            task = task_of(passage("next-token mass", name, "normal", steps=0), "uniform")
             assert (task.graded is not None) == optimizer_of(name).graded
 
 

@@ -65,7 +65,7 @@ for kernel in gc.get_objects():
     [
         (
             TOKENS,
-            "fused._march factored_steps._march attention._attend attention._pull attention._terms "
+            "fused._march fused._march_factors attention._attend attention._pull attention._terms "
             "polar._resolve",
         ),
         (SENTENCES, "attention._march attention.write_attention graded._outputs form._climb"),

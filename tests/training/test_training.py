@@ -1,4 +1,4 @@
-"""The training loop: exactness far out, equalities between optimizers, resuming, bad input."""
+"""The training loop: exactness far out, stacks, clocks, bad input."""
 
 from __future__ import annotations
 
@@ -7,15 +7,8 @@ import pytest
 
 from attsvm import BadTokens, ConvergenceWarning, Problem, Selection, Tokens, Unsupported, solve
 from attsvm.api import train
-from attsvm.datasets.instances import sphere_arrays
-from attsvm.training.path import Path, recorded
-
-
-def stack(count, **sizes):
-    """Random instances on the sphere and their heads."""
-    made = [sphere_arrays(**sizes, seed=s) for s in range(count)]
-    tokens = [Tokens(a["X"], queries=a["z"], labels=a["y"]) for a in made]
-    return tokens, np.array([a["v"] for a in made])
+from attsvm.training.path import recorded
+from tests.training.stacks import stack
 
 
 def correlations(path, tokens):
@@ -58,42 +51,6 @@ def test_the_plain_formula_is_wrong_where_ours_is_right():
     assert np.median(plain) < 0.95  # rounding noise has become full steps
 
 
-@pytest.mark.parametrize(("mirror", "plain"), [("mirror:2", "gd"), ("nmirror:2", "ngd")])
-def test_mirror_descent_at_two_is_gradient_descent(mirror, plain):
-    tokens, heads = stack(3)
-    one = train(tokens, optimizer=mirror, head=heads, steps=300, init="normal:1")
-    two = train(tokens, optimizer=plain, head=heads, steps=300, init="normal:1")
-    np.testing.assert_allclose(one.matrices(), two.matrices(), rtol=0, atol=1e-12)
-
-
-def test_the_prompt_is_the_weight_model_with_a_fixed_query():
-    made = sphere_arrays(4, 5, 6, seed=3)
-    a = np.random.default_rng(0).standard_normal(6)
-    with_query = Tokens(made["X"], queries=np.tile(a, (4, 1)), labels=made["y"])
-    alone = Tokens(made["X"], labels=made["y"])
-    lr = 0.05
-    W = train(with_query, optimizer="gd", head=made["v"], lr=lr, steps=300)
-    p = train(
-        alone, model="prompt", optimizer="gd", head=made["v"], lr=lr * float(a @ a), steps=300
-    )
-    moved = p.weights["p"][-1, 0][:, None] * a / float(a @ a)
-    np.testing.assert_allclose(W.weights["W"][-1, 0], moved, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("optimizer", ["gd", "ngd", "adam", "muon", "nmirror:1.75", "signum"])
-def test_a_continued_run_is_the_uninterrupted_one_bit_for_bit(tmp_path, optimizer):
-    tokens, heads = stack(2)
-    whole = train(tokens, optimizer=optimizer, head=heads, steps=137, init="normal:0.5", seed=4)
-    first = train(tokens, optimizer=optimizer, head=heads, steps=60, init="normal:0.5", seed=4)
-    first.save(tmp_path / "half.npz")
-    rest = train(tokens, head=heads, steps=77, start=Path.load(tmp_path / "half.npz"))
-    assert rest.steps.tolist() == whole.steps.tolist()
-    for name in ("loss", "log_gradient", "top", "top_attention", "clock", "changed"):
-        np.testing.assert_array_equal(getattr(rest, name), getattr(whole, name))
-    for name, block in whole.weights.items():
-        np.testing.assert_array_equal(rest.weights[name], block)
-
-
 def test_a_stack_is_its_instances_one_by_one():
     tokens, heads = stack(3)
     together = train(tokens, head=heads, steps=50)
@@ -112,17 +69,6 @@ def test_the_clock_of_plain_descent_counts_its_own_time():
     path = train(tokens, optimizer="gd", head=heads, lr=0.5, steps=100)
     expected = 0.5 * np.stack([path.steps[1:]] * 2, axis=1)
     np.testing.assert_allclose(np.exp(path.clock[1:]), expected, rtol=1e-12)
-
-
-def test_gd_and_ngd_follow_one_curve_at_equal_clock():
-    tokens, heads = stack(1)
-    slow = train(tokens, optimizer="gd", head=heads, lr=0.02, steps=20_000, init="normal:0.1")
-    fast = train(tokens, optimizer="ngd", head=heads, lr=0.002, steps=2_000, init="normal:0.1")
-    at = np.searchsorted(slow.clock[:, 0], fast.clock[-1, 0])
-    assert 0 < at < len(slow.steps)
-    near = slow.matrices()[[at - 1, at], 0]
-    step = np.linalg.norm(near[1] - near[0])
-    assert np.linalg.norm(near - fast.matrices()[-1, 0], axis=(1, 2)).min() < 2 * step + 0.02
 
 
 def test_bad_input_is_one_sentence():

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm.problem.problem import pairwise
 from attsvm.solvers.frobenius.active_set import DEPENDENT, DONE, NO_SOLUTION, STOPPED
+from attsvm.solvers.frobenius.coordinate_descent import Pools, Sides
 
 
 def active_set(G: Floats, b: Floats, free: Bools) -> tuple[int, Floats]:
@@ -60,16 +59,8 @@ def active_set(G: Floats, b: Floats, free: Bools) -> tuple[int, Floats]:
 
 
 def epoch(
-    keys: NDArray[Any],
-    queries: Floats,
-    hi: Ints,
-    lo: Ints,
-    b: Floats,
-    floor: Floats,
-    ceil: Floats,
-    length: Floats,
-    start: Ints,
-    query: Ints,
+    pools: Pools,
+    sides: Sides,
     order: Ints,
     active: Ints,
     count: Ints,
@@ -80,6 +71,8 @@ def epoch(
     W: Floats,
 ) -> float:
     """The worst violation met: the compiled epoch once more, in plain NumPy, for comparison."""
+    keys, queries, hi, lo, start, query = pools
+    b, floor, ceil, length = sides
     worst = 0.0
     for s in order:
         z, old, span = queries[query[s]], lam.copy(), np.arange(start[s], start[s + 1])

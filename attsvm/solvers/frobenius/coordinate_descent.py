@@ -33,6 +33,10 @@ REFRESH = 20  # epochs between two visits of every row; rows far from tight wait
 PASSES = 3  # sweeps over a segment's rows while its W z is known, at ω = 1; else one
 BLOCK = 32  # segments whose W z is formed at once
 
+# What kernels take of Segments: keys, queries, hi, lo, start, query; b, floor, ceil, length.
+Pools = tuple[NDArray[Any], Floats, Ints, Ints, Ints, Ints]
+Sides = tuple[Floats, Floats, Floats, Floats]
+
 
 @dataclass(frozen=True, eq=False)
 class Segments:
@@ -65,6 +69,11 @@ class Segments:
         )
 
     @lazy
+    def pools(self) -> Pools:
+        """The rows as kernels take them."""
+        return self.keys, self.queries, self.hi, self.lo, self.start, self.query
+
+    @lazy
     def free(self) -> Bools:
         """True on ties (m,)."""
         return self.floor < 0.0
@@ -72,15 +81,13 @@ class Segments:
     def values(self, W: Floats) -> Floats:
         """Δ_kᵀ W z_k (m,) of the sorted rows, for W (d, dq)."""
         out = np.empty(len(self.b))
-        W = np.ascontiguousarray(W, np.float64)
-        pools = self.keys, self.queries, self.hi, self.lo, self.start, self.query
-        _margins(*pools, W, out)
+        _margins(self.pools, np.ascontiguousarray(W, np.float64), out)
         return out
 
     def adjoint(self, lam: Floats) -> Floats:
         """Σ λ_k Δ_k z_kᵀ (d, dq) over the sorted rows."""
         W = np.zeros((self.keys.shape[1], self.queries.shape[1]))
-        _adjoint(self.keys, self.queries, self.hi, self.lo, self.start, self.query, lam, W)
+        _adjoint(self.pools, lam, W)
         return W
 
     def unsorted(self, lam: Floats) -> Floats:
@@ -131,7 +138,7 @@ def sort_rows(
         query=runs[start[:-1]].astype(np.int64),
         order=order,
     )
-    _lengths(rows.keys, rows.queries, rows.hi, rows.lo, rows.start, rows.query, rows.length)
+    _lengths(rows.pools, rows.length)
     return rows
 
 
@@ -191,28 +198,12 @@ def descend(
         waiting: the rows that wait from a descent before; none do without it.
     """
     waiting = Waiting(rows) if waiting is None else waiting
+    sides, passes = (rows.b, rows.floor, rows.ceil, rows.length), PASSES if omega == 1.0 else 1
     for _ in range(epochs):
         waiting.visit()
-        cut = _epoch(
-            rows.keys,
-            rows.queries,
-            rows.hi,
-            rows.lo,
-            rows.b,
-            rows.floor,
-            rows.ceil,
-            rows.length,
-            rows.start,
-            rows.query,
-            draw.permutation(len(waiting.every)),
-            waiting.active,
-            waiting.count,
-            cut,
-            PASSES if omega == 1.0 else 1,
-            omega,
-            lam,
-            W,
-        )
+        order = draw.permutation(len(waiting.every))
+        wait = waiting.active, waiting.count
+        cut = _epoch(rows.pools, sides, order, *wait, cut, passes, omega, lam, W)
     return cut
 
 
@@ -228,10 +219,9 @@ def _difference(keys: NDArray[Any], h: int, l: int, out: Floats) -> None:
 
 
 @njit()
-def _lengths(
-    keys: NDArray[Any], queries: Floats, hi: Ints, lo: Ints, start: Ints, query: Ints, out: Floats
-) -> None:
+def _lengths(pools: Pools, out: Floats) -> None:
     """Writes ‖Δ_k‖‖z_k‖ into out (m,)."""
+    keys, queries, hi, lo, start, query = pools
     delta = np.empty(keys.shape[1])
     for s in range(query.size):
         z = queries[query[s]]
@@ -242,17 +232,9 @@ def _lengths(
 
 
 @njit()
-def _margins(
-    keys: NDArray[Any],
-    queries: Floats,
-    hi: Ints,
-    lo: Ints,
-    start: Ints,
-    query: Ints,
-    W: Floats,
-    out: Floats,
-) -> None:
+def _margins(pools: Pools, W: Floats, out: Floats) -> None:
     """Writes Δ_kᵀ W z_k into out (m,)."""
+    keys, queries, hi, lo, start, query = pools
     delta, v = np.empty(keys.shape[1]), np.empty(keys.shape[1])
     for s in range(query.size):
         np.dot(W, queries[query[s]], v)
@@ -262,17 +244,9 @@ def _margins(
 
 
 @njit()
-def _adjoint(
-    keys: NDArray[Any],
-    queries: Floats,
-    hi: Ints,
-    lo: Ints,
-    start: Ints,
-    query: Ints,
-    lam: Floats,
-    W: Floats,
-) -> None:
+def _adjoint(pools: Pools, lam: Floats, W: Floats) -> None:
     """Adds Σ λ_k Δ_k z_kᵀ to W (d, dq)."""
+    keys, queries, hi, lo, start, query = pools
     delta, total = np.empty(W.shape[0]), np.empty(W.shape[0])
     for s in range(query.size):
         if not np.any(lam[start[s] : start[s + 1]]):
@@ -283,30 +257,17 @@ def _adjoint(
                 _difference(keys, hi[k], lo[k], delta)
                 for r in range(delta.size):
                     total[r] += lam[k] * delta[r]
-        _add_outer(W, total, queries[query[s]])
-
-
-@njit()
-def _add_outer(W: Floats, u: Floats, z: Floats) -> None:
-    """Adds u zᵀ to W (d, dq)."""
-    for r in range(W.shape[0]):
-        t = u[r]
-        for e in range(W.shape[1]):
-            W[r, e] += t * z[e]
+        z = queries[query[s]]
+        for r in range(W.shape[0]):
+            t = total[r]
+            for e in range(W.shape[1]):
+                W[r, e] += t * z[e]
 
 
 @njit()
 def _epoch(
-    keys: NDArray[Any],
-    queries: Floats,
-    hi: Ints,
-    lo: Ints,
-    b: Floats,
-    floor: Floats,
-    ceil: Floats,
-    length: Floats,
-    start: Ints,
-    query: Ints,
+    pools: Pools,
+    sides: Sides,
     order: Ints,
     active: Ints,
     count: Ints,
@@ -320,6 +281,8 @@ def _epoch(
 
     lam and W are moved; `active` is permuted inside segments so that waiting rows come last.
     """
+    keys, queries, hi, lo, start, query = pools
+    b, floor, ceil, length = sides
     d, dq = W.shape
     delta, total = np.empty(d), np.empty(d)
     Z, U = np.empty((BLOCK, dq)), np.empty((BLOCK, d))

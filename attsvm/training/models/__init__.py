@@ -7,9 +7,7 @@ is trained as well. Models of sentences: a decoder W_ov (N, d), attention W_kq (
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 from weakref import WeakSet
 
 import numpy as np
@@ -17,7 +15,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm._utils.expected import shown
 from attsvm.errors import Unsupported
-from attsvm.training.heads import HEADS, Head, Linear, Relu
+from attsvm.training.heads import Head, Linear, Relu
 from attsvm.training.models.model import Factors, Model, check_model
 from attsvm.training.optimizers.optimizer import Blocks
 
@@ -105,18 +103,8 @@ def _joint(model: Model) -> Model:
 JOINT_PROMPT, JOINT_WEIGHT = _joint(PROMPT), _joint(WEIGHT)
 
 
-class Trained(NamedTuple):
-    """A head that is trained: its shape from its length e and its width, and how it reads."""
-
-    shape: Callable[[int, int], tuple[int, ...]]
-    head: Callable[[Floats], Head]
-
-
-# The heads that a joint model trains, by name; each under the name of its own block.
-TRAINED: dict[str, Trained] = {
-    "linear": Trained(lambda e, width: (e,), Linear),
-    "relu": Trained(lambda e, width: (e, width), Relu),
-}
+# The heads that a joint model trains, each under the name of its own block.
+TRAINED: dict[str, type[Linear | Relu]] = {"linear": Linear, "relu": Relu}
 
 
 def with_head(model: Model, head: str) -> Model:
@@ -127,18 +115,17 @@ def with_head(model: Model, head: str) -> Model:
         raise Unsupported(
             f"prediction head {head!r} cannot be trained: known are {', '.join(TRAINED)}"
         )
-    shape, made = TRAINED[head]
+    made = TRAINED[head]
     if made is Linear:  # the model as it stands
         return model
-    block = HEADS[head].block
 
     def shapes(d: int, dq: int, width: int, e: int) -> dict[str, tuple[int, ...]]:
         plain = model.shapes(d, dq, width, e)
         plain = {name: own for name, own in plain.items() if name != Linear.block}
-        return {**plain, block: shape(e, width)}
+        return {**plain, made.block: (e, width)}
 
     def reads(params: Blocks) -> Head:
-        return made(params[block])
+        return made(params[made.block])
 
     return replace(model, shapes=shapes, reads=reads)
 

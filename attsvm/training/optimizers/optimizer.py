@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -129,52 +129,95 @@ def check_optimizer(optimizer: Optimizer) -> None:
     itself; an optimizer that says `fused` takes the steps of the fused kernels.
     """
     for scale in (0.0, -900.0):
-        _check_at(optimizer, scale)
+        _Trial(optimizer, _TRIED.format(scale)).run(scale)
 
 
-def _check_at(optimizer: Optimizer, scale: float) -> None:
-    """The contract on gradients of size e^scale."""
-    input_ = _TRIED.format(scale)
-    params, gradient = _sample(scale)
-    state = _tried(optimizer, lambda: optimizer.init(params), "init", input_, params)
-    _check_state(optimizer, state, input_)
-    moved, after = _moved(optimizer, params, gradient, state, input_)
-    _require(
-        optimizer,
-        _shapes(after) == _shapes(state),
-        "move keeps the names and shapes of the state",
-        input_,
-    )
-    _check_state(optimizer, after, input_)
-    finite = all(np.isfinite(a).all() for a in moved.values())
-    _require(optimizer, finite or scale < 0, "a step is finite", input_)
-    if optimizer.fused is not None and not optimizer.ridge and finite:
-        law = f"an optimizer that says fused={optimizer.fused!r} takes its steps"
-        _require(optimizer, _near(moved, _plain(params, gradient, optimizer.fused)), law, input_)
-    if not finite:  # as long as one over the gradient's size, which some optimizers mean
-        return
-    saved = {name: np.array(value) for name, value in after.items()}
-    on, _ = _moved(optimizer, moved, gradient, after, input_)
-    again, _ = _moved(optimizer, moved, gradient, saved, input_)
-    _require(optimizer, _near(on, again), "a step goes on from a saved state as before", input_)
-    still = Gradient(
-        {x: np.zeros_like(G) for x, G in gradient.direction.items()},
-        {x: np.full(2, -np.inf) for x in params},
-    )
-    stood, _ = _moved(optimizer, params, still, state, f"{input_}, all zero")
-    _require(optimizer, _near(stood, params), "a zero gradient moves nothing", input_)
-    first = {x: a[:1] for x, a in params.items()}
-    alone = Gradient(
-        {x: G[:1] for x, G in gradient.direction.items()},
-        {x: s[:1] for x, s in gradient.log_scale.items()},
-    )
-    one, _ = _moved(optimizer, first, alone, optimizer.init(first), f"{input_}, one instance alone")
-    _require(
-        optimizer,
-        _near(one, {x: a[:1] for x, a in moved.items()}),
-        "instances of a stack do not mix",
-        input_,
-    )
+@dataclass(frozen=True)
+class _Trial:
+    """An optimizer tried on one input, which messages name."""
+
+    optimizer: Optimizer
+    input_: str
+
+    def run(self, scale: float) -> None:
+        """The contract on gradients of size e^scale."""
+        optimizer = self.optimizer
+        params, gradient = _sample(scale)
+        state = self.call(lambda: optimizer.init(params), "init", params)
+        self.check_state(state)
+        moved, after = self.move(params, gradient, state)
+        same = _shapes(after) == _shapes(state)
+        self.require(same, "move keeps the names and shapes of the state")
+        self.check_state(after)
+        finite = all(np.isfinite(a).all() for a in moved.values())
+        self.require(finite or scale < 0, "a step is finite")
+        if optimizer.fused is not None and not optimizer.ridge and finite:
+            law = f"an optimizer that says fused={optimizer.fused!r} takes its steps"
+            self.require(_near(moved, _plain(params, gradient, optimizer.fused)), law)
+        if not finite:  # as long as one over the gradient's size, which some optimizers mean
+            return
+        saved = {name: np.array(value) for name, value in after.items()}
+        on, _ = self.move(moved, gradient, after)
+        again, _ = self.move(moved, gradient, saved)
+        self.require(_near(on, again), "a step goes on from a saved state as before")
+        still = Gradient(
+            {x: np.zeros_like(G) for x, G in gradient.direction.items()},
+            {x: np.full(2, -np.inf) for x in params},
+        )
+        zero = replace(self, input_=f"{self.input_}, all zero")
+        stood, _ = zero.move(params, still, state)
+        self.require(_near(stood, params), "a zero gradient moves nothing")
+        first = {x: a[:1] for x, a in params.items()}
+        alone = Gradient(
+            {x: G[:1] for x, G in gradient.direction.items()},
+            {x: s[:1] for x, s in gradient.log_scale.items()},
+        )
+        single = replace(self, input_=f"{self.input_}, one instance alone")
+        one, _ = single.move(first, alone, optimizer.init(first))
+        unmixed = _near(one, {x: a[:1] for x, a in moved.items()})
+        self.require(unmixed, "instances of a stack do not mix")
+
+    def move(self, params: Blocks, gradient: Gradient, state: State) -> tuple[Blocks, State]:
+        """The step, with shapes, numbers and its effect on its arguments checked."""
+        B = len(params["W"])
+        step = Step(params, gradient, state, np.full(B, _LR), np.full(B, 0.5), 0)
+        with np.errstate(all="ignore"):
+            found = self.call(lambda: self.optimizer.move(step), "move", params, gradient, state)
+        pair = isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], dict)
+        self.require(pair, "move gives a pair, the new parameters and the new state")
+        shaped = _shapes(found[0]) == _shapes(params)
+        self.require(shaped, "move gives every block in its own shape")
+        self.require(not any(np.isnan(a).any() for a in found[0].values()), "no step is NaN")
+        return found[0], found[1]
+
+    def call(self, function: Callable[[], Any], what: str, *given: Any) -> Any:
+        """What it returns; raises Unsupported when it fails, or changes what it is given."""
+        before = copy.deepcopy(given)
+        try:
+            found = function()
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            raise Unsupported(
+                f"optimizer {self.optimizer.name!r} fails in {what} ({said}) on {self.input_}"
+            ) from error
+        same = all(_same(one, other) for one, other in zip(before, given, strict=True))
+        self.require(same, f"{what} leaves its arguments alone")
+        return found
+
+    def check_state(self, state: Any) -> None:
+        """Raises Unsupported unless a state can be saved."""
+        flat = isinstance(state, dict) and all(
+            isinstance(name, str) and np.asarray(value).dtype.kind in "biuf"
+            for name, value in state.items()
+        )
+        self.require(flat, "a state is a flat dict of arrays of numbers")
+
+    def require(self, kept: bool, law: str) -> None:
+        """Raises Unsupported, with the law, unless it is kept."""
+        if not kept:
+            raise Unsupported(
+                f"optimizer {self.optimizer.name!r} breaks its contract: {law}; on {self.input_}"
+            )
 
 
 def _sample(scale: float) -> tuple[Blocks, Gradient]:
@@ -185,71 +228,13 @@ def _sample(scale: float) -> tuple[Blocks, Gradient]:
 
 
 def _plain(params: Blocks, gradient: Gradient, fused: str) -> Blocks:
-    """The step of plain or normalized descent that `_moved` asks for."""
+    """The step of plain or normalized descent that `_Trial.move` asks for."""
     out: Blocks = {}
     for name, x in params.items():
         for b, G in enumerate(gradient.direction[name]):
             size = np.exp(gradient.log_scale[name][b]) if fused == "gd" else 1 / np.linalg.norm(G)
             out.setdefault(name, x.copy())[b] -= _LR * size * G
     return out
-
-
-def _moved(
-    optimizer: Optimizer, params: Blocks, gradient: Gradient, state: State, input_: str
-) -> tuple[Blocks, State]:
-    """The step of an optimizer, with shapes, numbers and its effect on its arguments checked."""
-    B = len(params["W"])
-    step = Step(params, gradient, state, np.full(B, _LR), np.full(B, 0.5), 0)
-    with np.errstate(all="ignore"):
-        found = _tried(
-            optimizer, lambda: optimizer.move(step), "move", input_, params, gradient, state
-        )
-    _require(
-        optimizer,
-        isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], dict),
-        "move gives a pair, the new parameters and the new state",
-        input_,
-    )
-    _require(
-        optimizer,
-        _shapes(found[0]) == _shapes(params),
-        "move gives every block in its own shape",
-        input_,
-    )
-    _require(
-        optimizer, not any(np.isnan(a).any() for a in found[0].values()), "no step is NaN", input_
-    )
-    return found
-
-
-def _tried(
-    optimizer: Optimizer, call: Callable[[], Any], what: str, input_: str, *given: Any
-) -> Any:
-    """The result of a call; raises Unsupported when it fails, or changes what it is given."""
-    before = copy.deepcopy(given)
-    try:
-        found = call()
-    except Exception as error:
-        said = f"{type(error).__name__}: {error}"
-        raise Unsupported(
-            f"optimizer {optimizer.name!r} fails in {what} ({said}) on {input_}"
-        ) from error
-    same = all(_same(one, other) for one, other in zip(before, given, strict=True))
-    _require(optimizer, same, f"{what} leaves its arguments alone", input_)
-    return found
-
-
-def _check_state(optimizer: Optimizer, state: Any, input_: str) -> None:
-    flat = isinstance(state, dict) and all(
-        isinstance(name, str) and np.asarray(value).dtype.kind in "biuf"
-        for name, value in state.items()
-    )
-    _require(optimizer, flat, "a state is a flat dict of arrays of numbers", input_)
-
-
-def _require(optimizer: Optimizer, kept: bool, law: str, input_: str) -> None:
-    if not kept:
-        raise Unsupported(f"optimizer {optimizer.name!r} breaks its contract: {law}; on {input_}")
 
 
 def _shapes(arrays: dict[str, Any]) -> dict[str, tuple[int, ...]]:

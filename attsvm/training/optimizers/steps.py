@@ -101,9 +101,8 @@ After = Callable[[Parts, Floats, Floats, "Graded | None", float], tuple[Floats, 
 
 @dataclass(frozen=True)
 class Average:
-    """How the average of a block is kept: the names of its parts, the first ones, the next ones."""
+    """How the average of a block is kept: its first parts by name, and the next ones."""
 
-    parts: tuple[str, ...]
     first: Callable[[tuple[int, ...]], Parts]
     after: After
 
@@ -129,7 +128,7 @@ def whole(toward: Callable[[Floats, Floats], Floats]) -> Average:
         M, scale = unit(M, top, scale), scale + log(top)
         return toward(M, scale), {"mean": M, "log": scale}
 
-    return Average(("mean", "log"), first, after)
+    return Average(first, after)
 
 
 def by_entry() -> Average:
@@ -146,7 +145,7 @@ def by_entry() -> Average:
         share, power = _sum((beta * before["share"], before["power"]), fresh)
         return np.sign(share), {"share": share, "power": power}
 
-    return Average(("share", "power"), first, after)
+    return Average(first, after)
 
 
 def by_terms(terms_of: Callable[[Floats, Floats], Graded]) -> Average:
@@ -177,7 +176,7 @@ def by_terms(terms_of: Callable[[Floats, Floats], Graded]) -> Average:
         D, X, Y, share, power = old.times(beta).plus(fresh.times(1 - beta)).resolved()
         return D, {"left": X, "right": Y, "share": share, "power": power}
 
-    return Average(("left", "right", "share", "power"), first, after)
+    return Average(first, after)
 
 
 def entries_of(G: Floats, log_scale: Floats, terms: Graded | None) -> Wide:
@@ -253,17 +252,12 @@ def averaged(
     def move(step: Step) -> tuple[Blocks, State]:
         new: Blocks = {}
         after: State = {}
+        gradient = step.gradient
         for block, x in step.params.items():
-            kept = average(x.ndim)
-            before = {part: step.state[f"{block}.{part}"] for part in kept.parts}
-            gradient = step.gradient
-            D, now = kept.after(
-                before,
-                gradient.direction[block],
-                gradient.log_scale[block],
-                gradient.graded.get(block),
-                beta,
-            )
+            own = f"{block}."
+            before = {k.removeprefix(own): a for k, a in step.state.items() if k.startswith(own)}
+            g = gradient.direction[block], gradient.log_scale[block], gradient.graded.get(block)
+            D, now = average(x.ndim).after(before, *g, beta)
             new[block] = x - over(step.lr, x) * D
             after |= {f"{block}.{part}": value for part, value in now.items()}
         return new, after

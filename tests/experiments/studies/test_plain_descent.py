@@ -12,7 +12,9 @@ from attsvm.experiments.studies.shared.plain_descent import (
     leading_subsets,
     least_descent_within,
     loss_and_pull,
+    own_descent,
     proved_end,
+    random_starts,
     reached_norm,
     second_bound,
     smoothness,
@@ -51,6 +53,27 @@ def test_the_slope_of_the_gradient_is_at_most_smoothness(seed):
         change = np.linalg.norm(pulled(tokens, v, W + D) - pulled(tokens, v, W - D))
         most = max(most, float(change) / 2e-4)
     assert 0 < most <= smoothness(tokens, v)
+
+
+def test_each_run_of_a_stack_takes_its_own_step():
+    pairs = [drawn((3, 4, 5), seed) for seed in range(3)]
+    stack, heads = [t for t, _ in pairs], np.stack([v for _, v in pairs])
+    _, starts = random_starts(range(3), (3, 4, 5), widest=2.0, start=0)
+    found = own_descent(stack, heads, starts, steps=50)
+    for b, (tokens, v) in enumerate(pairs):
+        W, lr = starts[b], 1 / smoothness(tokens, v)
+        for _ in range(50):
+            W = W + lr * pulled(tokens, v, W)
+        np.testing.assert_allclose(found.W[-1, b], W, rtol=1e-9, atol=1e-12)
+        alone = own_descent([tokens], heads[b : b + 1], starts[b : b + 1], steps=50)
+        np.testing.assert_allclose(alone.W[:, 0], found.W[:, b], rtol=1e-12, atol=1e-15)
+
+
+def test_a_random_start_depends_on_its_seed_alone():
+    sizes, starts = random_starts([4, 5], (3, 4, 5), widest=2.0, start=1)
+    alone, start = random_starts([5], (3, 4, 5), widest=2.0, start=1)
+    assert sizes[1] == alone[0] and (starts[1] == start[0]).all()
+    assert ((sizes >= 0) & (sizes <= 2.0)).all() and sizes[0] != sizes[1]
 
 
 def test_other_scores_are_equal_to_the_last_bit():

@@ -8,7 +8,6 @@ from attsvm import Sentences, proof_of_convergence, train
 from attsvm.datasets.sentences import closed, paper_example, realizable, unconfused
 from attsvm.experiments.group import selected_by
 from attsvm.experiments.studies.a.loss_transients import limit_lead
-from attsvm.experiments.studies.b.multi_token import QUADRATIC, RELU
 from attsvm.experiments.studies.beyond.basins_by_proof import StartPlane, limit_room
 from attsvm.experiments.studies.beyond.proved_runs import as_few
 from attsvm.experiments.studies.d.generalization_on_unseen import mixed
@@ -16,13 +15,8 @@ from attsvm.experiments.studies.shared.longer_walks import walk_on
 from attsvm.experiments.studies.shared.majority import chance, mostly
 from attsvm.experiments.studies.shared.published import factored_run, plain_run, published_stack
 from attsvm.experiments.studies.shared.random_instances import attention, self_attending
-from attsvm.experiments.studies.shared.stage_records import inside
-from attsvm.experiments.studies.shared.staying_tokens import (
-    StayingCell,
-    instances,
-    off_sum,
-    problems,
-)
+from attsvm.experiments.studies.shared.sentence_runs import inside
+from attsvm.experiments.studies.shared.staying_tokens import instances, off_sum, problems
 from attsvm.next_token.order import orders
 from attsvm.solvers import solve as front
 from attsvm.theory.optima import local_optima
@@ -60,15 +54,14 @@ def test_published_loops_begin_as_exact_runs_do():
 
 
 def test_published_loop_reads_a_relu_head_as_exact_runs_do():
-    cell = StayingCell("relu-v", "exact", 4)
-    tokens, head = instances({**RELU.quick, "seeds": 2}, cell)
+    _, tokens, head = instances("relu-v", 4, range(2))
     path = train(tokens, head=head, lr=0.1, steps=20)
     plain = plain_run(tokens, head, np.zeros((2, 4, 4)), lr=0.1, marks=np.array([20]), eps=0.0)
     assert np.allclose(plain[-1], path.weights["W"][-1], atol=1e-10)
 
 
 def test_both_fits_are_one_where_the_ratios_are_the_runs_own():
-    tokens, _ = instances(QUADRATIC.quick, StayingCell("quadratic", "exact", 4))
+    _, tokens, _ = instances("quadratic", 4, range(20))
     W = 3 * np.random.default_rng(0).standard_normal((4, 4))
     s = attention(tokens[0], W)
     kept = np.array([[True, True, False, False]] * 3)

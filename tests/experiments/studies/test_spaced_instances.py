@@ -36,7 +36,12 @@ def test_runs_and_problems_are_the_same(monkeypatch, shape, family, norm):
     assert_array_equal(full.best, small.best)
     ends = []
     for drawn in (full, small):
-        path = train(drawn.stack, lr=0.03, steps=300, **drawn.how(family))
+        how = (
+            {"init": drawn.weight}
+            if family == "W"
+            else {"model": "factored", "init": drawn.factors, "width": shape[2]}
+        )
+        path = train(drawn.stack, head=drawn.heads, lr=0.03, steps=300, **how)
         ends.append((path, path.matrices()[-1]))
     assert_array_equal(ends[0][0].top, ends[1][0].top)
     assert_allclose(ends[0][0].top_attention, ends[1][0].top_attention, rtol=1e-9)

@@ -190,11 +190,11 @@ def _measured(seed: int, instance: SetInstance, starts: int, factors: Floats) ->
     logs = np.array([work.log_excess(x[:, None]) for x in p])
     known = np.array([work.log_excess(R * ray) for R in radii])
     unsure = np.full(len(p), np.inf)
-    if costly and excess is not None:
+    if costly and excess is not None and ratio > 0:
         delta = sure_margins(excess, known, len(members[0]))
         sure = least_cosine(delta, radii, target.lower)
         # In any other piece such a p would be shorter than the least norm there.
-        unsure = np.where(delta * target.upper * ratio > radii, 1 - sure, np.inf)
+        unsure = np.where(delta * target.upper > radii / ratio, 1 - sure, np.inf)
     logits = np.einsum("ntd,rd->rnt", np.asarray(instance.tokens.keys), p)
     in_set = np.where(instance.sets.kept, logits, -np.inf)
     lead = np.exp(in_set - in_set.max(axis=2, keepdims=True)).sum(axis=2)

@@ -50,7 +50,8 @@ def measure(group: Group, loss: str, penalties: Sequence[float], starts: int) ->
             for values in columns.values():
                 values.append(np.full(len(lam), np.nan))
             continue
-        path = penalty_path(tokens, penalties, model="prompt", head=v, loss=loss, starts=starts)
+        with np.errstate(over="ignore"):  # of a polished end that is then not taken
+            path = penalty_path(tokens, penalties, model="prompt", head=v, loss=loss, starts=starts)
         p = path.weights["p"]
         sizes = np.linalg.norm(p, axis=1)
         seen = prompt_measures(tokens, v, loss, p)

@@ -2,331 +2,309 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats
-from attsvm.api import train
-from attsvm.experiments.studies.claim import (
-    Claim,
-    Config,
-    Finding,
-    Result,
-    Test,
-    at_most,
-    equals,
-    noted,
-    seeds_of,
-)
+from attsvm.experiments.group import Group, cosine, selected_by
 from attsvm.experiments.studies.shared.plain_descent import (
-    FinalState,
     contradicting_start,
-    equal_scored,
+    followed,
+    own_descent,
     proved_end,
+    random_starts,
     second_bound,
     smoothness,
     two_inputs,
 )
-from attsvm.experiments.studies.shared.proof import cosine, recertified, saved_solutions, worst_gap
-from attsvm.experiments.studies.shared.random_ends import (
-    RandomEnds,
-    equal_stack,
-    kept_records,
-    random_runs,
-    shape_name,
-)
 from attsvm.experiments.studies.shared.random_instances import best_problem
+from attsvm.experiments.studies.shared.rows import columns_of
+from attsvm.experiments.study import EXAMPLE, Found, Note, Premises, Study, at_most, equals, info
 from attsvm.norms import norm_of
 from attsvm.solvers.solve import solve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
-# Sizes of random starts are shown in so many groups.
-_GROUPS = 4
+Row = dict[str, Any]
+
+# What stands in a row where its part has no such value. size: R of the example's start (R, 0), or
+# the deviation of a random start. at_start, end, later: where descent is proved to end from the
+# start, from the last step, and once the flow is followed on.
+_EMPTY = {
+    "seed": 0, "size": np.nan, "step": -1, "p1": np.nan, "p2": np.nan, "bound": np.nan,
+    "cosine": np.nan, "at_start": "", "end": "", "later": "", "leads": False, "separable": True,
+    "seen_best": False, "rises": False, "shrinks": False, "gap": np.nan,
+}  # fmt: skip
 
 
-def _radial(config: Config) -> Floats:
-    """The starts (R, 0) of the two-input example, as matrices (K, 2, 2)."""
-    W = np.zeros((len(config["radii"]), 2, 2))
-    W[:, 0, 0] = config["radii"]
-    return W
+def measure(
+    group: Group, part: str, n: int, T: int, d: int, radii: Sequence[float], example_steps: int,
+    widest: float, random_steps: int, flow_lr: float, flow_steps: int,
+) -> dict[str, Any]:  # fmt: skip
+    """example: plain descent on the two-input example, the same for every seed. search: a start
+    that contradicts. run: plain descent from random starts, then normalized steps, which follow
+    the same flow."""
+    if part == "example":
+        rows = _example(EXAMPLE, radii, example_steps)
+    elif part == "search":
+        rows = [_searched(*one) for one in zip(group.seeds, group.tokens, group.heads, strict=True)]
+    else:
+        start = int(group.run["start"])
+        sizes, W = random_starts(group.seeds, (n, T, d), widest=widest, start=start)
+        rows = _random_runs(group, W, random_steps, flow_lr, flow_steps)
+        rows = [{**row, "size": size} for row, size in zip(rows, sizes, strict=True)]
+    return columns_of(rows, _EMPTY)
 
 
-def run(config: Config) -> Result:
-    """Plain descent on the two-input example and from random starts, and starts that contradict."""
+def _example(seed: int, radii: Sequence[float], steps: int) -> list[Row]:
+    """The paths of the two-input example from (R, 0)."""
     tokens, v = two_inputs()
-    count = len(config["radii"])
     lr = 1 / smoothness(tokens, v)
-    path = train(
-        [tokens] * count,
-        head=np.stack([v] * count),
-        optimizer="gd",
-        lr=lr,
-        steps=config["steps"],
-        init={"W": _radial(config)},
-    )
-    rows = kept_records(path.steps)
-    out: Result = {
-        "two.steps": path.steps[rows],
-        "two.W": path.weights["W"][rows],
-        **saved_solutions("two.best", [solve(best_problem(tokens, v))]),
-    }
-    for shape in config["shapes"]:
-        out |= _contradicting(config, shape)
-    for shape in config["runs"]:
-        out |= random_runs(config, shape)
+    W = np.zeros((len(radii), 2, 2))
+    W[:, 0, 0] = radii
+    path = own_descent([tokens] * len(radii), np.stack([v] * len(radii)), W, steps=steps)
+    best = solve(best_problem(tokens, v))
+    out: list[Row] = []
+    for k, R in enumerate(radii):
+        about = {
+            "seed": seed, "size": R, "bound": second_bound(R, lr), "gap": float(best.gap),
+            "at_start": proved_end(tokens, v, W[k], lr), "cosine": cosine(path.W[-1, k], best),
+            "end": proved_end(tokens, v, path.W[-1, k], lr),
+        }  # fmt: skip
+        for step, M in zip(path.steps, path.W[:, k], strict=True):
+            out.append({**about, "step": int(step), "p1": M[0, 0], "p2": M[1, 0]})
     return out
 
 
-def _contradicting(config: Config, shape: Sequence[int]) -> Result:
-    """Of each instance, whether some inputs lead, and a start proved to tend elsewhere, or zero."""
-    found = [contradicting_start(*equal_scored(shape, seed)) for seed in seeds_of(config)]
-    name = f"contradict.{shape_name(shape)}"
+def _searched(seed: int, tokens: Any, v: Any) -> Row:
+    """Whether some inputs lead, and whether a start is proved to tend elsewhere."""
+    leads, W = contradicting_start(tokens, v)
     return {
-        f"{name}.leads": np.array([float(leads) for leads, _ in found]),
-        f"{name}.W": np.nan_to_num(np.stack([W for _, W in found])),
+        "seed": seed,
+        "leads": leads,
+        "at_start": proved_end(tokens, v, W, 1 / smoothness(tokens, v)),
     }
 
 
-def check(config: Config, result: Result) -> Finding:
-    """Proofs of where descent ends, from starts of the example, found ones and random ones."""
-    tokens, v = two_inputs()
-    lr = 1 / smoothness(tokens, v)
-    (two,) = recertified("two.best", [best_problem(tokens, v)], "frobenius", result)
-    W = result["two.W"]
-    radii = config["radii"]
-    at_start = [proved_end(tokens, v, M, lr) for M in _radial(config)]
-    at_end = [proved_end(tokens, v, M, lr) for M in W[-1]]
-    astray = [k for k, R in enumerate(radii) if "elsewhere" in (at_start[k], at_end[k])]
-    bounds = np.array([second_bound(R, lr) for R in radii])
-    second = W[:, :, 1, 0].max(axis=0)
-    share = float(np.max(second / bounds))
-    near = [k for k in range(len(radii)) if not np.isfinite(bounds[k])]
-    # A start with no bound is a short one, from which the theorem's limit is proved.
-    lost = sum(at_end[k] != "best" for k in near)
-    tests = [
-        equals("starts of the two-input example proved to tend elsewhere", float(len(astray)), 0),
-        noted("of them proved before the first step", at_start.count("elsewhere")),
-        at_most("their largest second coordinate, as a share of its bound for ever", share, 1.0),
-        equals("its short starts not proved to end at the best tokens", lost, 0),
-    ]
-    tests += [
-        noted(f"cosine to W^mm after {config['steps']} steps from ({R:g}, 0)", cosine(M, two))
-        for R, M in zip(radii, W[-1], strict=True)
-    ]
-    contradicted = searched = 0
-    for shape in config["shapes"]:
-        proved, leads, count = _counted(config, result, shape)
-        contradicted, searched = contradicted + proved, searched + count
-        tests += [
-            noted(
-                f"share with a start proved to tend elsewhere, (n, T, d) = {shape}", proved / count
-            ),
-            noted(f"share with inputs that lead, {shape}", leads / count),
-        ]
-    tests.append(
-        equals(
-            f"of {searched} random instances, those with a start proved to tend elsewhere",
-            contradicted,
-            0,
-        )
-    )
-    seen = {shape_name(shape): RandomEnds(config, result, shape) for shape in config["runs"]}
-    several = [s for name, s in seen.items() if not name.startswith("1.")]
-    single = [s for name, s in seen.items() if name.startswith("1.")]
-    gap = worst_gap([two, *(c for s in seen.values() for c in s.best)])
-    tests += [
-        equals("random runs, several inputs: proved to tend elsewhere", _ended(several), 0),
-        equals("random runs, one input: proved to tend elsewhere", _ended(single), 0),
-        equals("plain runs whose loss rises", sum(s.rises for s in seen.values()), 0),
-        equals(
-            "plain runs whose part along W^mm ever shrinks",
-            sum(s.shrinks for s in seen.values()),
-            0,
-        ),
-        *_shares(config, seen),
-        at_most("largest certified gap", gap, norm_of("frobenius").tolerance),
-    ]
-    judged = len(radii) + sum(len(s.ends) for s in seen.values())
-    premises = (
-        f"scores are equal to the last bit; {judged} runs with η ≤ 1/L_W on separable instances, "
-        f"and {searched} instances searched for a start that contradicts"
-    )
-    return Finding(tuple(tests), premises, judged, gap, _reason(config, astray, contradicted))
-
-
-def _counted(config: Config, result: Result, shape: Sequence[int]) -> tuple[int, int, int]:
-    """(instances whose start on file is proved to tend elsewhere, with inputs that lead, all)."""
-    name, proved = f"contradict.{shape_name(shape)}", 0
-    stack, heads = equal_stack(config, shape)
-    for t, v, W in zip(stack, heads, result[f"{name}.W"], strict=True):
-        proved += proved_end(t, v, W, 1 / smoothness(t, v)) == "elsewhere"
-    return proved, int(result[f"{name}.leads"].sum()), len(stack)
-
-
-def _ended(seen: Sequence[RandomEnds]) -> int:
-    return sum(s.ends.count("elsewhere") for s in seen)
-
-
-def _shares(config: Config, seen: dict[str, RandomEnds]) -> list[Test]:
-    out = []
-    for name, s in seen.items():
-        steps = config["random_steps"]
-        out += [
-            noted(f"{name}: share proved to end at the best tokens", s.share(s.ends, "best")),
-            noted(f"{name}: share open after {steps} steps", s.share(s.ends, "open")),
-            noted(f"{name}: share never seen at all best tokens", s.never / max(len(s.ends), 1)),
-            noted(f"{name}: share at the best, the flow followed on", s.share(s.later, "best")),
-            noted(f"{name}: elsewhere, the flow followed on", s.share(s.later, "elsewhere")),
-        ]
+def _random_runs(group: Group, W: Any, steps: int, flow_lr: float, flow_steps: int) -> list[Row]:
+    path = own_descent(group.tokens, group.heads, W, steps=steps)
+    flow = followed(group.tokens, group.heads, path.W[-1], lr=flow_lr, steps=flow_steps)
+    out: list[Row] = []
+    for b, c in enumerate(group.solved(group.best)):
+        t, v, M = group.tokens[b], group.heads[b], path.W[:, b]
+        lr = 1 / smoothness(t, v)
+        end = proved_end(t, v, M[-1], lr)
+        out.append({
+            "seed": group.seeds[b],
+            # The theorem asks that the best tokens can be separated.
+            "separable": c.status != "infeasible",
+            "end": end,
+            # What is proved of the descent itself stays; the flow tells of the rest.
+            "later": end if end != "open" else proved_end(t, v, flow[b], lr),
+            "seen_best": any((selected_by(t, one) == group.best[b]).all() for one in M),
+            # A loss near its infimum, and a part along W^mm that hardly grows, move by rounding.
+            "rises": bool((np.diff(path.loss[:, b]) > 1e-15).any()),
+            "shrinks": c.W is None or _shrinks(np.einsum("rij,ij->r", M, np.asarray(c.W))),
+            "gap": float(c.gap),
+        })  # fmt: skip
     return out
 
 
-def _reason(config: Config, astray: Sequence[int], contradicted: int) -> str:
-    if not astray and not contradicted:
-        return ""
-    starts = " and ".join(f"({config['radii'][k]:g}, 0)" for k in astray)
-    return (
-        "Read: Theorem 4 of the first version, with 'any starting point'. Run: plain descent with "
-        "η = 1/L_W of its Lemma 4. Smallest instance: two inputs of two tokens, one query, key "
-        f"differences (1, 0) and (−2, 1), score gaps 1. From {starts} the direction is proved to "
-        "tend to (1, 0), where W^mm is (1, 3): input 2 pulls by e^−2r where input 1 pulls by e^−r. "
-        f"Of random instances, {contradicted} have such a start, proved at step 0. With one "
-        "input the statement stands. Long starts are slow: most runs that are not at the best "
-        "tokens after so many steps are led there by the flow."
+def _shrinks(along: Any) -> bool:
+    """Whether the part of W along W^mm (R,) ever falls by more than rounding."""
+    return bool((np.diff(along) < -1e-12 * (1 + np.abs(along[1:]))).any())
+
+
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+    """Proofs of where descent ends, from starts of the example, found ones and random ones."""
+    example = table[table.part == "example"].drop_duplicates(["size", "step"])
+    radii = example.groupby("size").last()
+    astray = radii[(radii.at_start == "elsewhere") | (radii.end == "elsewhere")]
+    yield equals("starts of the two-input example proved to tend elsewhere", len(astray), 0)
+    yield info("of them proved before the first step", (radii.at_start == "elsewhere").sum())
+    second = example.groupby("size").p2.max()
+    yield at_most("their largest second coordinate, as a share of its bound for ever",
+                  (second / radii.bound).max(), 1.0)  # fmt: skip
+    # A start with no bound is a short one, from which the theorem's limit is proved.
+    near = radii[np.isinf(radii.bound)]
+    yield equals("its short starts not proved to end at the best tokens",
+                 (near.end != "best").sum(), 0)  # fmt: skip
+    for R, c in radii.cosine.items():
+        yield info(f"cosine to W^mm after {example.step.max()} steps from ({R:g}, 0)", c)
+    search = table[table.part == "search"].assign(proved=lambda t: t.at_start == "elsewhere")
+    for (n, T, d), rows in search.groupby(["n", "T", "d"], sort=False):
+        shape = [n, T, d]
+        yield info(f"share with a start proved to tend elsewhere, (n, T, d) = {shape}",
+                   rows.proved.mean())  # fmt: skip
+        yield info(f"share with inputs that lead, {shape}", rows.leads.mean())
+    contradicted = int(search.proved.sum())
+    yield equals(f"of {len(search)} random instances, those with a start proved to tend elsewhere",
+                 contradicted, 0)  # fmt: skip
+    runs = table[(table.part == "run") & table.separable]
+    elsewhere = runs.end == "elsewhere"
+    for what, some in (("several inputs", runs.n > 1), ("one input", runs.n == 1)):
+        yield equals(f"random runs, {what}: proved to tend elsewhere", (elsewhere & some).sum(), 0)
+    yield equals("plain runs whose loss rises", runs.rises.sum(), 0)
+    yield equals("plain runs whose part along W^mm ever shrinks", runs.shrinks.sum(), 0)
+    for (n, T, d), rows in runs.groupby(["n", "T", "d"], sort=False):
+        name = f"{n}.{T}.{d}"
+        yield info(f"{name}: share proved to end at the best tokens", (rows.end == "best").mean())
+        yield info(f"{name}: share open after {thresholds['random_steps']} steps",
+                   (rows.end == "open").mean())  # fmt: skip
+        yield info(f"{name}: share never seen at all best tokens", (~rows.seen_best).mean())
+        yield info(f"{name}: share at the best, the flow followed on",
+                   (rows.later == "best").mean())  # fmt: skip
+        yield info(f"{name}: elsewhere, the flow followed on", (rows.later == "elsewhere").mean())
+    gap = max(example.gap.max(), runs.gap.max())
+    yield at_most("largest certified gap", gap, norm_of("frobenius").tolerance)
+    judged = len(radii) + len(runs)
+    yield Premises(
+        judged,
+        f"scores are equal to the last bit; {judged} runs with η ≤ 1/L_W on separable instances, "
+        f"and {len(search)} instances searched for a start that contradicts",
+        gap,
     )
+    if len(astray) or contradicted:
+        starts = " and ".join(f"({R:g}, 0)" for R in astray.index)
+        yield Note(
+            "Read: Theorem 4 of the first version, with 'any starting point'. Run: plain descent "
+            "with η = 1/L_W of its Lemma 4. Smallest instance: two inputs of two tokens, one "
+            f"query, key differences (1, 0) and (−2, 1), score gaps 1. From {starts} the direction "
+            "is proved to tend to (1, 0), where W^mm is (1, 3): input 2 pulls by e^−2r where input "
+            f"1 pulls by e^−r. Of random instances, {contradicted} have such a start, proved at "
+            "step 0. With one input the statement stands. Long starts are slow: most runs that are "
+            "not at the best tokens after so many steps are led there by the flow."
+        )
 
 
-def plot(config: Config, result: Result) -> Figure:
+def figure(table: DataFrame, study: Study) -> Figure:
     """The example in the plane, random runs by the size of their start, and contradicted shapes."""
-    from attsvm.experiments.studies.shared.drawing import panels
+    from attsvm.plotting.studies import panels
 
-    figure, axes = panels(3, figsize=(12.0, 4.2), width_ratios=(1.0, 1.3, 1.0))
-    _draw_plane(axes[0], config, result)
-    _draw_ends(axes[1], config, result)
-    _draw_found(axes[2], config, result)
-    return figure
+    drawn, axes = panels(3, figsize=(12.0, 4.2), width_ratios=(1.0, 1.3, 1.0))
+    _draw_plane(axes[0], table[table.part == "example"].drop_duplicates(["size", "step"]))
+    _draw_ends(axes[1], table[(table.part == "run") & table.separable])
+    _draw_found(axes[2], table[table.part == "search"])
+    return drawn
 
 
-def _draw_plane(axes: Axes, config: Config, result: Result) -> None:
-    from attsvm.experiments.studies.shared.drawing import CYCLE, level
+def _draw_plane(axes: Axes, example: DataFrame) -> None:
+    from attsvm.plotting.studies import CYCLE, level
 
-    for k, R in enumerate(config["radii"]):
-        p = result["two.W"][:, k, :, 0]
-        astray = np.isfinite(second_bound(R, 1 / smoothness(*two_inputs())))
-        colour = CYCLE[1] if astray else CYCLE[0]
-        axes.plot(p[:, 0], p[:, 1], color=colour, marker=".", markersize=3)
-        axes.plot(*p[0], "o", color=colour, markersize=4)
-        axes.annotate(f"R = {R:g}", p[0], xytext=(0, -11), textcoords="offset points", fontsize=7.5)
-    reach = float(result["two.W"][:, :, :, 0].max())
+    for R, path in example.groupby("size"):
+        colour = CYCLE[int(np.isfinite(path.bound.iloc[0]))]
+        axes.plot(path.p1, path.p2, color=colour, marker=".", markersize=3)
+        axes.plot(R, 0.0, "o", color=colour, markersize=4)
+        axes.annotate(f"R = {R:g}", (R, 0), xytext=(0, -11), textcoords="offset points",
+                      fontsize=7.5)  # fmt: skip
+    reach = max(example.p1.max(), example.p2.max())
     axes.plot([0, reach / 3], [0, reach], color="0.6", linestyle=":")
     axes.annotate("W^mm ∝ (1, 3)", (reach / 3, reach), ha="left", va="top", fontsize=7.5)
     level(axes, 0.0)
     axes.set(xlabel="p₁", ylabel="p₂", title="Two inputs, start (R, 0)", ylim=(-0.12 * reach, None))
 
 
-def _draw_ends(axes: Axes, config: Config, result: Result) -> None:
-    from attsvm.experiments.studies.shared.drawing import CYCLE
+def _draw_ends(axes: Axes, runs: DataFrame) -> None:
+    """Shares of ends by the size of the start, in four groups, one bar per shape."""
+    from attsvm.plotting.studies import CYCLE
 
-    edges = np.linspace(0.0, config["widest"], _GROUPS + 1)
-    kinds: tuple[tuple[str, str, str], ...] = (
-        ("best", CYCLE[0], "proved: best tokens"),
-        ("led", CYCLE[5], "open, led there by the flow"),
-        ("open", "0.8", "open"),
-        ("astray", CYCLE[4], "open, led elsewhere by the flow"),
-        ("elsewhere", CYCLE[1], "proved: elsewhere"),
-    )
-    width = 0.8 / len(config["runs"])
-    for j, shape in enumerate(config["runs"]):
-        s = RandomEnds(config, result, shape)
-        group = np.clip(np.digitize(s.size, edges) - 1, 0, _GROUPS - 1)
-        for g in range(_GROUPS):
-            here = Counter(
-                _shade(a, b) for a, b, at in zip(s.ends, s.later, group, strict=True) if at == g
-            )
-            total, foot = max(sum(here.values()), 1), 0.0
-            for kind, colour, _ in kinds:
-                height = here[kind] / total
-                place = g + (j - (len(config["runs"]) - 1) / 2) * width
+    kinds = {
+        ("best", "best"): (CYCLE[0], "proved: best tokens"),
+        ("open", "best"): (CYCLE[5], "open, led there by the flow"),
+        ("open", "open"): ("0.8", "open"),
+        ("open", "elsewhere"): (CYCLE[4], "open, led elsewhere by the flow"),
+        ("elsewhere", "elsewhere"): (CYCLE[1], "proved: elsewhere"),
+    }
+    edges = np.linspace(0.0, np.ceil(runs["size"].max()), 5)
+    shapes = list(runs.groupby(["n", "T", "d"], sort=False))
+    width = 0.8 / len(shapes)
+    for j, ((n, *_), rows) in enumerate(shapes):
+        group = np.clip(np.digitize(rows["size"], edges) - 1, 0, 3)
+        for g in range(4):
+            place, foot, here = g + (j - (len(shapes) - 1) / 2) * width, 0.0, rows[group == g]
+            for (end, later), (colour, _) in kinds.items():
+                height = ((here.end == end) & (here.later == later)).sum() / max(len(here), 1)
                 axes.bar(place, height, 0.92 * width, bottom=foot, color=colour)
                 foot += height
-            axes.annotate(
-                f"n={shape[0]}", (place, 1.01), ha="center", va="bottom", fontsize=6.5, rotation=90
-            )
-    for _, colour, label in kinds:
+            axes.annotate(f"n={n}", (place, 1.01), ha="center", va="bottom", fontsize=6.5,
+                          rotation=90)  # fmt: skip
+    for colour, label in kinds.values():
         axes.bar([0], [0], color=colour, label=label)
     names = [f"{a:g}–{b:g}" for a, b in pairwise(edges)]
-    axes.set_xticks(range(_GROUPS), names)
-    axes.set(xlabel="deviation of the start", ylabel="share of runs", title="Random starts")
-    axes.set_ylim(0, 1.15)
-    axes.legend(
-        frameon=False, fontsize=6.5, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncol=2
-    )
+    axes.set_xticks(range(4), names)
+    axes.set(xlabel="deviation of the start", ylabel="share of runs", title="Random starts",
+             ylim=(0, 1.15))  # fmt: skip
+    axes.legend(frameon=False, fontsize=6.5, loc="upper center", bbox_to_anchor=(0.5, -0.16),
+                ncol=2)  # fmt: skip
 
 
-def _shade(end: FinalState, later: FinalState) -> str:
-    if end != "open":
-        return end
-    return {"best": "led", "elsewhere": "astray", "open": "open"}[later]
+def _draw_found(axes: Axes, search: DataFrame) -> None:
+    from attsvm.plotting.studies import CYCLE
 
-
-def _draw_found(axes: Axes, config: Config, result: Result) -> None:
-    from attsvm.experiments.studies.shared.drawing import CYCLE
-
-    for k, shape in enumerate(config["shapes"]):
-        proved, leads, count = _counted(config, result, shape)
-        axes.bar(
-            k, leads / count, 0.7, color="0.85", label="" if k else "inputs that lead the others"
-        )
-        label = "" if k else "a start proved to end elsewhere"
-        axes.bar(k, proved / count, 0.7, color=CYCLE[1], label=label)
-        axes.annotate(f"{proved} of {count}", (k, leads / count), ha="center", va="bottom",
-                      fontsize=7)  # fmt: skip
-    axes.set_xticks(range(len(config["shapes"])), [shape_name(s) for s in config["shapes"]])
+    shapes = list(search.groupby(["n", "T", "d"], sort=False))
+    places = np.arange(len(shapes))
+    leads = [rows.leads.mean() for _, rows in shapes]
+    proved = [(rows.at_start == "elsewhere").sum() for _, rows in shapes]
+    counts = [len(rows) for _, rows in shapes]
+    axes.bar(places, leads, 0.7, color="0.85", label="inputs that lead the others")
+    axes.bar(places, np.divide(proved, counts), 0.7, color=CYCLE[1],
+             label="a start proved to end elsewhere")  # fmt: skip
+    for place, height, some, count in zip(places, leads, proved, counts, strict=True):
+        axes.annotate(f"{some} of {count}", (place, height), ha="center", va="bottom", fontsize=7)
+    axes.set_xticks(places, [".".join(map(str, shape)) for shape, _ in shapes])
     axes.set(xlabel="n.T.d", ylabel="share of instances", title="Instances that contradict")
     axes.legend(frameon=False, fontsize=6.5, loc="upper center", bbox_to_anchor=(0.5, -0.16))
 
 
-_FULL = {
-    "radii": [0.0, 1.0, 3.0, 6.0],
-    "steps": 100_000,
-    "shapes": [[2, 2, 2], [3, 3, 2], [3, 3, 3], [3, 3, 4]],
-    "runs": [[1, 4, 4], [2, 2, 2], [3, 3, 4]],
-    "seeds": 60,
-    "start": 0,
-    # Of an independent run: n = T = 3, d = 4, starts of deviation up to 8.
-    "widest": 8.0,
-    "random_steps": 40_000,
-    "flow_lr": 0.02,
-    "flow_steps": 10_000,
-}
+_RUNS = [("run", 1, 4, 4), ("run", 2, 2, 2), ("run", 3, 3, 4)]
 
-CLAIM = Claim(
+STUDY = Study(
     id="B.equal-scores-global",
     title="Equal scores: every start ends at the best tokens",
     kind="theorem",
-    trust="read",
+    source="paper",
     statement="If all tokens of an input but its best share one score and the best tokens can be "
     "separated, gradient descent on W with a step of at most 1/L_W converges in direction to the "
     "max-margin solution of the best tokens from any starting point.",
-    full=_FULL,
-    quick={
-        **_FULL,
-        "steps": 20_000,
-        "shapes": [[2, 2, 2], [3, 3, 2]],
-        "seeds": 8,
-        "random_steps": 3000,
-        "flow_steps": 2000,
+    family="equal-scores",
+    grid={
+        "part n T d": [
+            ("example", 2, 2, 2),
+            ("search", 2, 2, 2),
+            ("search", 3, 3, 2),
+            ("search", 3, 3, 3),
+            ("search", 3, 3, 4),
+            *_RUNS,
+        ]
     },
-    run=run,
-    check=check,
-    plot=plot,
+    run={
+        "radii": [0.0, 1.0, 3.0, 6.0],
+        "example_steps": 100_000,
+        # Of an independent run: n = T = 3, d = 4, starts of deviation up to 8.
+        "widest": 8.0,
+        "random_steps": 40_000,
+        "flow_lr": 0.02,
+        "flow_steps": 10_000,
+    },
+    seeds=60,
+    group=30,
+    measure=measure,
+    checks=checks,
+    thresholds={"random_steps": 40_000},
+    quick={
+        "grid": {
+            "part n T d": [("example", 2, 2, 2), ("search", 2, 2, 2), ("search", 3, 3, 2), *_RUNS]
+        },
+        "run": {"example_steps": 20_000, "random_steps": 3000, "flow_steps": 2000},
+        "thresholds": {"random_steps": 3000},
+        "seeds": 8,
+    },
+    figure=figure,
     differs="With two or more inputs the statement does not hold from every start: where the "
     "solution of some inputs leaves the best token of every other one behind by more than the "
     "margin, their pull falls faster than that of the first ones, and a start far enough along it "
@@ -335,5 +313,5 @@ CLAIM = Claim(
     "run that has not found the best tokens is not one that never does: with long starts most are "
     "on a plateau of the loss that lasts for more than any number of plain steps.",
     reference="tarzanagh2023svm",
-    numbered="v1, Theorem 4",
+    theorem="v1, Theorem 4",
 )

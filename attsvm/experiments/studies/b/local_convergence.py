@@ -67,7 +67,7 @@ def _columns(group: Group, model: str, steps: Any, W: Floats) -> dict[str, Any]:
     found = {norm: solve_many(problems, norm) for norm in NORMS}
     own = found[MODELS[model]]
     runs = list(zip(group.tokens, group.heads, W[-1], own, strict=True))
-    per_run = {
+    per_run: dict[str, list[Any]] = {
         "end": [end_of(*run) for run in runs],
         "share": [share(M, c) for _, _, M, c in runs],
         "gap": [max(float(found[norm][b].gap) for norm in NORMS) for b in range(len(group))],
@@ -135,7 +135,7 @@ def _judged(what: str, cosines: Any, published: list[Any] | None) -> Iterator[Fo
     how: ≥ (as near at least), = or <. Ours is a mean over draws: three standard errors of it are
     allowed where it should reach a number, and asked for where it should stay below one.
     """
-    mean, error = float(cosines.mean()), float(cosines.sem())
+    mean, error = float(cosines.mean(skipna=False)), float(cosines.sem(skipna=False))
     if published is None or len(cosines) < _LEAST:
         yield info(what, mean)
         yield info(f"{what}: its standard error", error)

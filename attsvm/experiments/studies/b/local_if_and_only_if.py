@@ -2,48 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate
-from attsvm.experiments.studies.claim import (
-    Claim,
-    Config,
-    Finding,
-    Result,
-    at_most,
-    equals,
-    noted,
-    seeds_of,
-)
-from attsvm.experiments.studies.shared.proof import (
-    cosine,
-    recertified,
-    saved_solutions,
-    selected,
-    worst_gap,
-)
-from attsvm.experiments.studies.shared.random_instances import drawn
+from attsvm.experiments.group import Group, cosine, selected_by
 from attsvm.experiments.studies.shared.stated_cone import (
-    Stated,
+    StatedCone,
     cone_as_stated,
-    stated_runs,
-    stated_tests,
+    cosines_to,
+    least_cone,
+    least_proved,
+    plain_prover,
 )
+from attsvm.experiments.study import Found, Premises, Study, at_most, equals, info
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve_many import solve_many
+from attsvm.theory.convergence.prover import prover
 from attsvm.theory.optima import local_optima, optimality, score_gaps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -82,10 +70,19 @@ def parts(p: Floats, best: Floats) -> tuple[float, float]:
 
 
 def cone(
-    tokens: Tokens, v: Floats, *, choice: Ints, best: Certificate, config: Config, local: bool
+    tokens: Tokens,
+    v: Floats,
+    *,
+    choice: Ints,
+    best: Certificate,
+    config: Mapping[str, Any],
+    local: bool,
 ) -> LocalCone:
     """The Cone of a selection, which is started from its edge; what is not locally optimal has
-    none, and starts within a small tilt of its direction."""
+    none, and starts within a small tilt of its direction.
+
+    config: margin, the least radius; pull, tilt and pace.
+    """
     gaps, _ = score_gaps(tokens, choice, v)
     rows = best.problem.rows
     gap = gaps[rows[:, 0], rows[:, 2]]
@@ -157,210 +154,272 @@ def steps_needed(cones: Sequence[LocalCone], best: Floats, *, most: int) -> Ints
     return np.where(short, 10 * most, most)
 
 
-def run(config: Config) -> Result:
-    """Normalized descent from near the certified direction of every feasible selection."""
-    owner, choices, problems = [], [], []
-    for seed in seeds_of(config):
-        tokens, v = drawn(config["shape"], seed)
-        for alpha in local_optima(tokens, v).choices:
-            owner.append(seed)
-            choices.append(alpha)
-            problems.append(Problem.of(tokens, Selection.of(tokens, alpha)))
-    best = solve_many(problems)
-    found = {"seed": np.array(owner), "choice": np.array(choices), **saved_solutions("best", best)}
-    cones = _cones(config, found, best)
-    draw = np.random.default_rng(config["start"])
-    target = np.stack([np.asarray(c.W) for c in best])
-    noise = draw.standard_normal(target.shape)
+@dataclass(frozen=True, eq=False)
+class _Case:
+    """A feasible selection of an instance: its certificate, and whether it is locally optimal, None
+    where that is open."""
+
+    seed: int
+    place: int
+    pair: tuple[Tokens, Floats]
+    alpha: Ints
+    best: Certificate
+    local: bool | None
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """The columns that all its rows share."""
+        local = "open" if self.local is None else "yes" if self.local else "no"
+        return {"seed": self.seed, "selection": self.place, "local": local}
+
+
+def _cases(group: Group) -> list[_Case]:
+    listed = [
+        (seed, k, (tokens, v), np.asarray(alpha))
+        for seed, tokens, v in zip(group.seeds, group.tokens, group.heads, strict=True)
+        for k, alpha in enumerate(local_optima(tokens, v).choices)
+    ]
+    keep = [Selection.of(tokens, alpha) for _, _, (tokens, _), alpha in listed]
+    best = solve_many([Problem.of(one[2][0], s) for one, s in zip(listed, keep, strict=True)])
+    local = [
+        optimality(one[2][0], s, one[2][1]).locally for one, s in zip(listed, keep, strict=True)
+    ]
+    return [_Case(*one, c, yes) for one, c, yes in zip(listed, best, local, strict=True)]
+
+
+_BLANK: dict[str, Any] = {
+    "off": np.nan, "radius": np.nan, "tilt": np.nan, "cosine": np.nan, "same": False,
+    "near": False, "grown": np.nan, "gap": np.nan, "stated_radius": np.nan,
+    "stated_angle": np.nan, "proved_edge": np.nan, "proved_cone": np.nan, "unproved": False,
+    "step": -1, "away": np.nan, "first": False, "late": False, "widest": np.nan,
+}  # fmt: skip
+
+
+def measure(
+    group: Group, margin: float, pull: float, tilt: float, pace: float, records: int, edges: int,
+    stated_lr: float, stated_steps: int,
+) -> dict[str, Any]:  # fmt: skip
+    """Normalized descent from near the certified direction of every feasible selection.
+
+    Rows "selection" are of one run each: ‖W(0)/R − W^mm‖ over the tilt (off), R, the tilt in
+    degrees, the cosine at the end, whether the tokens are the same and W is within the bound of its
+    cone (near), the growth along W^mm; of locally optimal ones with a cone in v1 its R and angle,
+    and the least norms with a proof for a start on its edge and for its whole angle; unproved:
+    there is none at the former after all. Rows "record" are 1 − cosine at a step. Rows "edge" are
+    of one start each on the edge of v1's cone: whether it is proved to converge (first), its end is
+    (late) or its tokens are the same, and the largest 1 − cos on the way over μ.
+    """
+    how = {"margin": margin, "pull": pull, "tilt": tilt, "pace": pace}
+    cases = _cases(group)
+    cones = [
+        cone(*c.pair, choice=c.alpha, best=c.best, config=how, local=c.local is True) for c in cases
+    ]
+    target = np.stack([np.asarray(c.best.W) for c in cases])
+    draws = {seed: np.random.default_rng([group.run["start"], seed]) for seed in group.seeds}
+    noise = np.stack([draws[c.seed].standard_normal(target.shape[1:]) for c in cases])
     noise /= np.linalg.norm(noise, axis=(1, 2), keepdims=True)
-    R, tilt, pace = (
+    R, tilts, paces = (
         np.array([getattr(c, name) for c in cones]) for name in ("radius", "tilt", "pace")
     )
-    start = R[:, None, None] * (target + tilt[:, None, None] * noise)
     steps, W = descend(
-        [drawn(config["shape"], seed) for seed in owner],
-        start,
-        lr=pace * R,
-        steps=steps_needed(cones, target, most=config["steps"]),
+        [c.pair for c in cases],
+        R[:, None, None] * (target + tilts[:, None, None] * noise),
+        lr=paces * R,
+        steps=steps_needed(cones, target, most=group.run["steps"]),
         model="weight",
-        records=config["records"],
+        records=records,
     )
-    stated = _stated(config, found, best)
-    return {**found, "steps": steps, "W": W, **stated_runs(config, stated)}
+    rows: list[dict[str, Any]] = []
+    stated: list[tuple[_Case, StatedCone]] = []
+    for k, (case, at) in enumerate(zip(cases, cones, strict=True)):
+        known = None
+        if case.local is True:
+            known = cone_as_stated(
+                *case.pair, case.alpha, case.best, edges=edges, seed=group.run["start"]
+            )
+        stated += [] if known is None else [(case, known)]
+        own = target[k]
+        row = {
+            "off": float(np.linalg.norm(W[0, k] / at.radius - own) / at.tilt),
+            "radius": at.radius,
+            "tilt": float(np.degrees(np.arctan(at.tilt / np.linalg.norm(own)))),
+            "cosine": cosine(W[-1, k], case.best),
+            "same": bool((selected_by(case.pair[0], W[-1, k]) == case.alpha).all()),
+            "near": at.holds(W[0, k], W[-1, k], best=own),
+            "grown": parts(W[-1, k], own)[0] / at.radius,
+            "gap": float(case.best.gap),
+        }
+        more = {} if known is None else _proved_from(case, known)
+        rows.append({**_BLANK, **case.about, "row": "selection", **row, **more})
+        rows += [{**_BLANK, **case.about, "row": "record", "step": step,
+                  "away": max(1 - cosine(M, case.best), 1e-9)}
+                 for step, M in zip(steps[:, k], W[:, k], strict=True)]  # fmt: skip
+    rows += _edge_rows(stated, edges, lr=stated_lr, steps=stated_steps)
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-def _stated(config: Config, result: Result, best: list[Certificate]) -> Stated:
-    """The cones of v1 of the locally optimal selections that have one."""
-    out = Stated([], [], [])
-    local = _verdicts(config, result)
-    for seed, alpha, c, verdict in zip(result["seed"], result["choice"], best, local, strict=True):
-        if verdict is not True:
-            continue
-        pair = drawn(config["shape"], int(seed))
-        cone = cone_as_stated(*pair, alpha, c, edges=config["edges"], seed=config["start"])
-        if cone is not None:
-            out.pairs.append(pair)
-            out.choices.append(alpha)
-            out.cones.append(cone)
-    return out
+def _proved_from(case: _Case, stated: StatedCone) -> dict[str, Any]:
+    """v1's constants, and the least norms that are proved at its angle."""
+    made = plain_prover(*case.pair)
+    edge, unproved = least_proved(made, stated), False
+    if np.isfinite(edge):
+        there = made.prove(stated.edge(edge * (1 + 1e-9))[0], explain=False)
+        unproved = not (there.proved and bool((there.selection == case.alpha).all()))
+    return {
+        "stated_radius": stated.radius,
+        "stated_angle": float(np.degrees(stated.angle)),
+        "proved_edge": edge,
+        "proved_cone": least_cone(made, case.alpha, stated),
+        "unproved": unproved,
+    }
 
 
-def _verdicts(config: Config, result: Result) -> list[bool | None]:
-    """Whether each selection is locally optimal, certified from the data; None if undecided."""
-    out = []
-    for seed, alpha in zip(result["seed"], result["choice"], strict=True):
-        tokens, v = drawn(config["shape"], int(seed))
-        out.append(optimality(tokens, Selection.of(tokens, alpha), v).locally)
-    return out
+def _edge_rows(
+    stated: list[tuple[_Case, StatedCone]], edges: int, *, lr: float, steps: int
+) -> Iterator[dict[str, Any]]:
+    """Normalized descent from starts on the edges of v1's cones."""
+    if not stated:
+        return
+    path = train(
+        [case.pair[0] for case, _ in stated for _ in range(edges)],
+        head=np.repeat(np.stack([case.pair[1] for case, _ in stated]), edges, axis=0),
+        lr=lr, steps=steps, init={"W": np.concatenate([c.edge() for _, c in stated])},
+    )  # fmt: skip
+    kept = np.unique(np.linspace(0, len(path.steps) - 1, 24).round().astype(int))
+    W = path.weights["W"][kept]
+    for k, (case, known) in enumerate(stated):
+        (tokens, v), made = case.pair, plain_prover(*case.pair)
+        late = prover(tokens, head=v, optimizer="ngd", lr=lr)
+        for b, start in enumerate(known.edge(), k * edges):
+            proof = made.prove(start, explain=False)
+            away = 1 - cosines_to(W[:, b], known.best)
+            yield {
+                **_BLANK, **case.about, "row": "edge",
+                "same": bool((selected_by(tokens, W[-1, b]) == case.alpha).all()),
+                "first": proof.proved and bool((proof.selection == case.alpha).all()),
+                "late": late.prove(W[-1, b], explain=False).proved,
+                "widest": float(away.max() / known.mu),
+            }  # fmt: skip
 
 
-def _recertified(config: Config, result: Result) -> list[Certificate]:
-    """The certified solution of each selection."""
-    tokens = [drawn(config["shape"], int(seed))[0] for seed in result["seed"]]
-    problems = [
-        Problem.of(t, Selection.of(t, a)) for t, a in zip(tokens, result["choice"], strict=True)
-    ]
-    return recertified("best", problems, "frobenius", result)
-
-
-def _cones(config: Config, result: Result, best: list[Certificate]) -> list[LocalCone]:
-    """The cone of each selection."""
-    pairs = [drawn(config["shape"], int(seed)) for seed in result["seed"]]
-    local = _verdicts(config, result)
-    return [
-        cone(*pair, choice=alpha, best=c, config=config, local=verdict is True)
-        for pair, alpha, c, verdict in zip(pairs, result["choice"], best, local, strict=True)
-    ]
-
-
-def check(config: Config, result: Result) -> Finding:
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """Locally optimal selections are kept in direction; all others are left."""
-    W, choice = result["W"], result["choice"]
-    tokens = [drawn(config["shape"], int(seed))[0] for seed in result["seed"]]
-    best = _recertified(config, result)
-    local = _verdicts(config, result)
-    cones = _cones(config, result, best)
-    stated = _stated(config, result, best)
-    target = result["best.W"]
-    end = np.array([cosine(M, c) for M, c in zip(W[-1], best, strict=True)])
-    same = np.array(
-        [bool((selected(t, M) == a).all()) for t, M, a in zip(tokens, W[-1], choice, strict=True)]
+    runs = table[table.row == "selection"]
+    yes, no = runs[runs.local == "yes"], runs[runs.local == "no"]
+    # The starts are those of the cones, to the rounding of the solutions.
+    yield at_most("largest ‖W(0)/R − W^mm‖ over the tilt", runs.off.max(), 1.001)
+    yield equals("locally optimal selections that are left", (~(yes.same & yes.near)).sum(), 0)
+    yield equals("selections that are not locally optimal and are kept in direction",
+                 (no.same & no.near).sum(), 0)  # fmt: skip
+    yield equals("selections that are not locally optimal and keep their tokens", no.same.sum(), 0)
+    yield info("least cosine at the end, locally optimal", yes.cosine.min())
+    yield info("largest cosine at the end, not locally optimal", no.cosine.max())
+    yield info("locally optimal: least growth of the part along W^mm, times", yes.grown.min())
+    yield info("locally optimal: largest radius R", yes.radius.max())
+    yield info("derived cone, least, degrees", yes.tilt.min())
+    stated, edges = runs[runs.stated_radius.notna()], table[table.row == "edge"]
+    if len(stated):
+        yield from _stated_checks(stated, edges)
+    yield at_most("largest certified gap", runs.gap.max(), norm_of("frobenius").tolerance)
+    judged = len(yes) + len(no)
+    yield Premises(
+        judged,
+        f"all {len(runs)} feasible selections of {runs.seed.nunique()} instances: {len(yes)} "
+        f"locally optimal, started from the edge of their cones, {len(no)} not, "
+        f"{len(runs) - judged} undecided and not judged; {len(stated)} of them have a tight token "
+        f"in every input, and so a cone in v1, {len(edges) // max(len(stated), 1)} starts on the "
+        "edge of each",
+        runs.gap.max(),
     )
-    yes, no = (np.array([entry is wanted for entry in local]) for wanted in (True, False))
-    near = [at.holds(W[0, k], W[-1, k], best=target[k]) for k, at in enumerate(cones)]
-    stayed = same & np.array(near)
-    off = [np.linalg.norm(W[0, k] / at.radius - target[k]) / at.tilt for k, at in enumerate(cones)]
-    grown = np.array([parts(W[-1, k], target[k])[0] / at.radius for k, at in enumerate(cones)])
-    edges = np.array(
-        [np.degrees(np.arctan(at.tilt / np.linalg.norm(target[k]))) for k, at in enumerate(cones)]
-    )
-    tests = (
-        # The starts on file are those of the cones, to the rounding of the solutions.
-        at_most("largest ‖W(0)/R − W^mm‖ over the tilt", float(np.max(off)), 1.001),
-        equals("locally optimal selections that are left", int((yes & ~stayed).sum()), 0),
-        equals(
-            "selections that are not locally optimal and are kept in direction",
-            int((no & stayed).sum()),
-            0,
-        ),
-        equals(
-            "selections that are not locally optimal and keep their tokens",
-            int((no & same).sum()),
-            0,
-        ),
-        noted("least cosine at the end, locally optimal", float(end[yes].min(initial=1.0))),
-        noted("largest cosine at the end, not locally optimal", float(end[no].max(initial=-1.0))),
-        noted(
-            "locally optimal: least growth of the part along W^mm, times",
-            float(grown[yes].min(initial=np.inf)),
-        ),
-        noted(
-            "locally optimal: largest radius R",
-            max((at.radius for at, y in zip(cones, yes, strict=True) if y), default=0.0),
-        ),
-        noted("derived cone, least, degrees", float(edges[yes].min(initial=np.inf))),
-        *stated_tests(config, stated, result),
-        at_most("largest certified gap", worst_gap(best), norm_of("frobenius").tolerance),
-    )
-    premises = (
-        f"all {len(local)} feasible selections of {config['seeds']} instances: {int(yes.sum())} "
-        f"locally optimal, started from the edge of their cones, {int(no.sum())} not, "
-        f"{len(local) - int(yes.sum() + no.sum())} undecided and not judged; {len(stated.cones)} "
-        f"of them have a tight token in every input, and so a cone in v1, {config['edges']} starts "
-        "on the edge of each"
-    )
-    return Finding(tests, premises, int(yes.sum() + no.sum()), worst_gap(best))
 
 
-def plot(config: Config, result: Result) -> Figure:
+def _stated_checks(stated: DataFrame, edges: DataFrame) -> Iterator[Found]:
+    """What the runs and the proofs say of v1's cones."""
+    yield equals("v1's cones: starts on the edge whose run leaves the tokens", (~edges.same).sum(),
+                 0)  # fmt: skip
+    # A proof at step 0 is of plain descent with η = 1/L_W; of the others the normalized run,
+    # which follows the same curves, is proved at its end.
+    unproved = ~edges["first"] & ~(edges.same & edges.late)
+    yield equals("v1's cones: neither proved at the start nor at the end of the run",
+                 unproved.sum(), 0)  # fmt: skip
+    yield info("v1's cones: share proved at the start, plain descent, η = 1/L_W",
+               edges["first"].mean())  # fmt: skip
+    yield info("v1's cones: runs that leave the cone's angle for a time",
+               (edges.widest > 1 + 1e-6).sum())  # fmt: skip
+    yield info("v1's cones: largest 1 − cos on the way over μ", edges.widest.max())
+    R = stated.stated_radius
+    yield info("v1's R, median", R.median())
+    yield info("v1's half-angle, median, degrees", stated.stated_angle.median())
+    yield info("v1's R over the least norm proved at its edge, median",
+               (R / stated.proved_edge).median())  # fmt: skip
+    yield info("v1's R over the least norm from which its whole angle is proved, median",
+               (R / stated.proved_cone).median())  # fmt: skip
+    yield equals("least norms on file at which there is no proof", stated.unproved.sum(), 0)
+
+
+def figure(table: DataFrame, study: Study) -> Figure:
     """1 − cosine to the own direction over the steps, one line a selection; v1's R beside the
     norms from which on its starts are proved."""
-    from attsvm.experiments.studies.shared.drawing import CYCLE, panels
+    from attsvm.plotting.studies import CYCLE, panels
 
-    local = _verdicts(config, result)
-    figure, axes = panels(3, figsize=(12.0, 4.2))
-    best: Floats = result["best.W"]
-    norms = np.linalg.norm(result["W"], axis=(2, 3)) * np.linalg.norm(best, axis=(1, 2))
-    away = np.maximum(1 - np.einsum("rbij,bij->rb", result["W"], best) / norms, 1e-9)
-    steps = np.maximum(result["steps"], 0.5)
-    kinds = (("Locally optimal", True, CYCLE[0]), ("Not locally optimal", False, CYCLE[1]))
-    for ax, (title, wanted, colour) in zip(axes, kinds, strict=False):
-        here = np.array([entry is wanted for entry in local])
-        ax.loglog(steps[:, here], away[:, here], color=colour, linewidth=0.7, alpha=0.5)
-        ax.set(
-            xlabel="step",
-            ylabel="1 − cosine to the direction started from",
-            ylim=(5e-10, 3.0),
-            title=f"{title}: {int(here.sum())} selections",
-        )
-    stated = _stated(config, result, _recertified(config, result))
-    if not stated.cones:
-        return figure
-    R, ours = np.array([c.radius for c in stated.cones]), result["stated.ours"]
-    ax = axes[2]
-    for k, label in enumerate(("start on the edge of v1's cone", "all starts of its angle")):
-        ax.loglog(R, ours[:, k], "os"[k], markersize=4, alpha=0.7, color=CYCLE[2 + k], label=label)
-    ends = np.array([R.min(), R.max()])
+    drawn, axes = panels(3, figsize=(12.0, 4.2))
+    kinds = (("Locally optimal", "yes"), ("Not locally optimal", "no"))
+    for k, (ax, (title, local)) in enumerate(zip(axes, kinds, strict=False)):
+        curves = table[(table.row == "record") & (table.local == local)]
+        each = list(curves.groupby(["seed", "selection"]))
+        for _, run in each:
+            ax.loglog(np.maximum(run.step, 0.5), run.away, color=CYCLE[k], linewidth=0.7, alpha=0.5)
+        ax.set(xlabel="step", ylabel="1 − cosine to the direction started from", ylim=(5e-10, 3.0),
+               title=f"{title}: {len(each)} selections")  # fmt: skip
+    stated = table[table.stated_radius.notna()]
+    if not len(stated):
+        return drawn
+    R, ax = stated.stated_radius, axes[2]
+    proved = {"start on the edge of v1's cone": "proved_edge",
+              "all starts of its angle": "proved_cone"}  # fmt: skip
+    for k, (label, name) in enumerate(proved.items()):
+        ax.loglog(R, stated[name], "os"[k], markersize=4, alpha=0.7, color=CYCLE[2 + k],
+                  label=label)  # fmt: skip
+    ends = [R.min(), R.max()]
     ax.loglog(ends, ends, color=CYCLE[6], linewidth=0.8, linestyle=":", label="equal")
-    ax.set(
-        xlabel="R of v1's Theorem 7",
-        ylabel="least ‖W‖ with a proof",
-        title="v1's radius beside what is proved",
-    )
+    ax.set(xlabel="R of v1's Theorem 7", ylabel="least ‖W‖ with a proof",
+           title="v1's radius beside what is proved")  # fmt: skip
     ax.legend(frameon=False, fontsize=7.5, loc="best")
-    return figure
+    return drawn
 
 
-_FULL = {
-    "shape": [2, 4, 3],
-    "seeds": 30,
-    "start": 0,
-    "margin": 100.0,
-    "pull": 0.01,
-    "tilt": 1e-3,
-    "pace": 0.002,
-    "steps": 5000,
-    "records": 40,
-    "edges": 5,
-    "stated_lr": 0.05,
-    "stated_steps": 5000,
-}
-
-CLAIM = Claim(
+STUDY = Study(
     id="B.local-if-and-only-if",
     title="Directions that descent keeps are the locally optimal ones",
     kind="theorem",
-    trust="read",
+    source="paper",
     statement="Descent on W started far out and in a cone around the max-margin direction of a "
     "selection converges to that direction if the selection is locally optimal (Theorem 7), and "
     "leaves it if it is not. Judged in v1's cone with its printed μ and R, which ask for a tight "
     "token in every input and leave the R of the direction open, and in one derived here from the "
     "slack of the better-scoring tokens.",
-    full=_FULL,
-    quick={**_FULL, "seeds": 6, "edges": 2, "stated_steps": 3000},
-    run=run,
-    check=check,
-    plot=plot,
+    family="sphere",
+    run={
+        "n": 2,
+        "T": 4,
+        "d": 3,
+        "start": 0,
+        "margin": 100.0,
+        "pull": 0.01,
+        "tilt": 1e-3,
+        "pace": 0.002,
+        "steps": 5000,
+        "records": 40,
+        "edges": 5,
+        "stated_lr": 0.05,
+        "stated_steps": 5000,
+    },
+    seeds=30,
+    group=6,
+    measure=measure,
+    checks=checks,
+    quick={"seeds": 6, "run": {"edges": 2, "stated_steps": 3000}},
+    figure=figure,
     reference="tarzanagh2023svm",
-    numbered="v1, Theorem 7",
+    theorem="v1, Theorem 7",
 )

@@ -2,54 +2,84 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.api import train
-from attsvm.certificate import Certificate
-from attsvm.experiments.studies.claim import (
-    Claim,
-    Config,
-    Finding,
-    Result,
-    at_least,
-    at_most,
-    equals,
-    noted,
-    seeds_of,
-)
+from attsvm.experiments.families import equal_scores, sphere
+from attsvm.experiments.group import Drawn, Group, cosine
 from attsvm.experiments.studies.shared.plain_descent import (
     below_level,
-    equal_scored,
+    followed,
     loss_and_pull,
+    own_descent,
     proved_end,
-    safe_step,
+    random_starts,
+    smoothness,
 )
-from attsvm.experiments.studies.shared.proof import cosine, recertified, saved_solutions, worst_gap
-from attsvm.experiments.studies.shared.random_instances import best_problem, drawn
+from attsvm.experiments.studies.shared.rows import columns_of
+from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
 from attsvm.norms import norm_of
 from attsvm.problem.tokens import Tokens
-from attsvm.solvers.solve_many import solve_many
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
-_RECORDS = 30
 # The proof bounds e and the level by sums over 32 pieces. Scores here are within 1 of the middle
 # below the level, slopes within a factor e, so that each sum is off by at most (e − 1)/32 = 5.4 %.
 _PROVABLE = 0.89
-# free: scores as drawn; equal: all but the best of an input are equal.
-_FAMILIES = ("free", "equal")
-# random: starts of random size; edge: starts just below the level.
-_STARTS = ("random", "edge")
+_RUN = ["scores", "begin", "seed"]
+# level: n(L − L⋆) as a share of the level. end, later: where descent is proved to end from the last
+# step, and once the flow is followed on.
+_EMPTY = {
+    "seed": 0, "step": -1, "level": np.nan, "least": np.nan, "loss": np.nan, "end": "",
+    "later": "", "correlation": np.nan, "gap": np.nan,
+}  # fmt: skip
 
 
-def _pairs(config: Config, family: str) -> list[tuple[Tokens, Floats]]:
-    make = drawn if family == "free" else equal_scored
-    return [make(config[family], seed) for seed in seeds_of(config)]
+def scored(seeds: Sequence[int], scores: str, n: int, T: int, d: int) -> Drawn:
+    """free: scores as drawn; equal: all but the best of an input are equal."""
+    return (sphere if scores == "free" else equal_scores)(seeds, n, T, d)
+
+
+def measure(
+    group: Group, begin: str, n: int, T: int, d: int, widest: float, edge: float,
+    plain_steps: int, flow_lr: float, flow_steps: int,
+) -> dict[str, Any]:  # fmt: skip
+    """Plain descent from starts of random size (random) or just below the level (edge), then
+    normalized steps; instances whose best tokens no W selects are left out."""
+    found = group.solved(group.best)
+    kept = [b for b, c in enumerate(found) if c.status != "infeasible" and c.W is not None]
+    if not kept:
+        return columns_of([], _EMPTY)
+    stack, heads = [group.tokens[b] for b in kept], group.heads[kept]
+    seeds = [group.seeds[b] for b in kept]
+    _, W = random_starts(seeds, (n, T, d), widest=widest, start=int(group.run["start"]))
+    if begin == "edge":
+        best = [np.asarray(found[b].W) for b in kept]
+        W = np.stack([
+            _edge(t, v, M, noise, edge)
+            for t, v, M, noise in zip(stack, heads, best, W, strict=True)
+        ])  # fmt: skip
+    path = own_descent(stack, heads, W, steps=plain_steps, records=30)
+    flow = followed(stack, heads, path.W[-1], lr=flow_lr, steps=flow_steps)
+    rows = []
+    for k, (t, v) in enumerate(zip(stack, heads, strict=True)):
+        lr, c = 1 / smoothness(t, v), found[kept[k]]
+        about = {
+            "seed": seeds[k], "end": proved_end(t, v, path.W[-1, k], lr), "gap": float(c.gap),
+            "later": proved_end(t, v, flow[k], lr), "correlation": cosine(flow[k], c),
+        }  # fmt: skip
+        for step, M in zip(path.steps, path.W[:, k], strict=True):
+            at = below_level(t, v, M)
+            rows.append({
+                **about, "step": int(step), "level": at.excess / at.allowed, "least": at.least,
+                "loss": loss_and_pull(t, v, M)[0],
+            })  # fmt: skip
+    return columns_of(rows, _EMPTY)
 
 
 def _edge(tokens: Tokens, v: Floats, best: Floats, noise: Floats, share: float) -> Floats:
@@ -68,224 +98,107 @@ def _edge(tokens: Tokens, v: Floats, best: Floats, noise: Floats, share: float) 
     return high * best + noise
 
 
-def _starts(config: Config, family: str, kind: str, best: Floats) -> Floats:
-    """The starts (B, d, d), of deviations uniform up to the widest."""
-    pairs = _pairs(config, family)
-    draw = np.random.default_rng([config["start"], _FAMILIES.index(family), _STARTS.index(kind)])
-    size = config["widest"] * draw.uniform(size=(len(pairs), 1, 1))
-    noise = size * draw.standard_normal(best.shape)
-    if kind == "random":
-        return np.asarray(noise)
-    return np.stack(
-        [
-            # Without a solution there is no such start.
-            _edge(*p, W, M, config["edge"]) if np.isfinite(W).all() else np.zeros_like(M)
-            for p, W, M in zip(pairs, best, noise, strict=True)
-        ]
-    )
-
-
-def run(config: Config) -> Result:
-    """Plain descent from random starts and from the edge of the level, then normalized steps."""
-    out: Result = {}
-    for family in _FAMILIES:
-        pairs = _pairs(config, family)
-        stack, heads = [t for t, _ in pairs], np.stack([v for _, v in pairs])
-        best = solve_many([best_problem(t, v) for t, v in pairs])
-        out |= saved_solutions(f"{family}.best", best)
-        for kind in _STARTS:
-            name = f"{family}.{kind}"
-            path = train(
-                stack,
-                head=heads,
-                optimizer="gd",
-                lr=safe_step(stack, heads),
-                steps=config["steps"],
-                init={"W": _starts(config, family, kind, out[f"{family}.best.W"])},
-            )
-            rows = np.unique(np.linspace(0, len(path.steps) - 1, _RECORDS).round().astype(int))
-            flow = train(
-                stack,
-                head=heads,
-                optimizer="ngd",
-                lr=config["flow_lr"],
-                steps=config["flow_steps"],
-                init={"W": path.weights["W"][-1]},
-            )
-            out |= {
-                f"{name}.steps": path.steps[rows],
-                f"{name}.W": path.weights["W"][rows],
-                f"{name}.flow": flow.weights["W"][-1],
-            }
-    return out
-
-
-@dataclass
-class _LevelValues:
-    """Runs that passed the level, and those that did not."""
-
-    passed: int = 0
-    edge: int = 0
-    first: int = 0
-    back: int = 0
-    rises: int = 0
-    last: int = 0
-    unproved: int = 0
-    least: float = np.inf
-    cosines: list[float] = field(default_factory=list)
-    others: list[str] = field(default_factory=list)
-    gap: float = 0.0
-
-    def add(
-        self,
-        pair: tuple[Tokens, Floats],
-        best: Certificate,
-        W: Floats,
-        flow: Floats,
-        lr: float,
-        *,
-        edge: bool,
-    ) -> None:
-        """One run, W (R, d, d)."""
-        levels = [below_level(*pair, M) for M in W]
-        under = np.array([at.excess < at.allowed for at in levels])
-        if not under.any():
-            ends = (proved_end(*pair, W[-1], lr), proved_end(*pair, flow, lr))
-            self.others.append(next((e for e in ends if e != "open"), "open"))
-            return
-        since = int(under.argmax())
-        self.passed += 1
-        self.edge += edge
-        self.first += edge and since == 0
-        self.back += not under[since:].all()
-        loss = np.array([loss_and_pull(*pair, M)[0] for M in W[since:]])
-        self.rises += bool((np.diff(loss) > 1e-14).any())
-        self.least = min(self.least, *(at.least for at in levels[since:]))
-        if levels[-1].excess <= _PROVABLE * levels[-1].allowed:
-            self.last += 1
-            self.unproved += proved_end(*pair, W[-1], lr) != "best"
-        self.cosines.append(cosine(flow, best))
-
-
-def _seen(config: Config, result: Result) -> _LevelValues:
-    out = _LevelValues()
-    for family in _FAMILIES:
-        pairs = _pairs(config, family)
-        lr = safe_step([t for t, _ in pairs], np.stack([v for _, v in pairs]))
-        problems = [best_problem(t, v) for t, v in pairs]
-        best = recertified(f"{family}.best", problems, "frobenius", result)
-        for kind in _STARTS:
-            W, flow = result[f"{family}.{kind}.W"], result[f"{family}.{kind}.flow"]
-            for b, (pair, c) in enumerate(zip(pairs, best, strict=True)):
-                if c.status == "infeasible":
-                    continue
-                out.gap = max(out.gap, worst_gap([c]))
-                out.add(pair, c, W[:, b], flow[b], lr, edge=kind == "edge")
-    return out
-
-
-def check(config: Config, result: Result) -> Finding:
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """What has passed the level never comes back, keeps half of its attention, and converges."""
-    seen = _seen(config, result)
-    total = max(len(seen.others), 1)
-    tests = (
-        at_least("runs below the level at their start", seen.first, 1),
-        equals("of those started there, not below it", seen.edge - seen.first, 0),
-        equals("runs above the level again after they passed it", seen.back, 0),
-        equals("runs whose loss rises after it", seen.rises, 0),
-        at_least("least attention on a best token after it", seen.least, 0.5),
-        equals(
-            f"of {seen.last} well below it at the last step, not proved to end at the best tokens",
-            seen.unproved,
-            0,
-        ),
-        # The flow adds 200 to the norm, a start and the way to the level at most about 28 across.
-        at_least(
-            "least correlation to W^mm, the flow followed on",
-            min(seen.cosines, default=float("nan")),
-            config["correlation"],
-        ),
-        noted("runs that do not pass it", len(seen.others)),
-        noted("of them led to the best tokens by the flow", seen.others.count("best") / total),
-        noted("of them led elsewhere by the flow", seen.others.count("elsewhere") / total),
-        noted("of them open", seen.others.count("open") / total),
-        at_most("largest certified gap", seen.gap, norm_of("frobenius").tolerance),
+    table = table.assign(under=table.level < 1)
+    since = table.groupby(_RUN).under.cummax()
+    after = table[since]
+    first, last = table[table.step == 0], table.groupby(_RUN).last()
+    reach = last.index.isin(after.set_index(_RUN).index)
+    others, passed = last[~reach], last[reach]
+    started = first[first.begin == "edge"]
+    yield at_least("runs below the level at their start", started.under.sum(), 1)
+    yield equals("of those started there, not below it", (~started.under).sum(), 0)
+    back = after.groupby(_RUN).under.all()
+    yield equals("runs above the level again after they passed it", (~back).sum(), 0)
+    rises = after.groupby(_RUN).loss.apply(lambda loss: (loss.diff() > 1e-14).any())
+    yield equals("runs whose loss rises after it", rises.sum(), 0)
+    yield at_least("least attention on a best token after it", after.least.min(), 0.5)
+    well = passed[passed.level <= _PROVABLE]
+    yield equals(
+        f"of {len(well)} well below it at the last step, not proved to end at the best tokens",
+        (well.end != "best").sum(), 0,
+    )  # fmt: skip
+    # The flow adds 200 to the norm, a start and the way to the level at most about 28 across.
+    yield at_least("least correlation to W^mm, the flow followed on", passed.correlation.min(),
+                   thresholds["correlation"])  # fmt: skip
+    yield info("runs that do not pass it", len(others))
+    ends = others.end.where(others.end != "open", others.later)
+    for end, words in (
+        ("best", "led to the best tokens by the flow"),
+        ("elsewhere", "led elsewhere by the flow"),
+        ("open", "open"),
+    ):
+        yield info(f"of them {words}", (ends == end).sum() / max(len(ends), 1))
+    gap = table.gap.max()
+    yield at_most("largest certified gap", gap, norm_of("frobenius").tolerance)
+    yield Premises(
+        len(passed),
+        f"{len(passed)} runs of plain descent with η ≤ 1/L_W pass the level, "
+        f"{started.under.sum()} of them started just below it; {len(others)} do not pass it in "
+        f"{table.step.max()} steps",
+        gap,
     )
-    premises = (
-        f"{seen.passed} runs of plain descent with η ≤ 1/L_W pass the level, {seen.first} of them "
-        f"started just below it; {len(seen.others)} do not pass it in {config['steps']} steps"
-    )
-    return Finding(tests, premises, seen.passed, seen.gap)
 
 
-def plot(config: Config, result: Result) -> Figure:
+def figure(table: DataFrame, study: Study) -> Figure:
     """n(L − L⋆) as a share of the level along the runs, and the attention on the best tokens."""
-    from attsvm.experiments.studies.shared.drawing import CYCLE, level, panels
+    from attsvm.plotting.studies import CYCLE, level, panels
 
-    figure, axes = panels(2, figsize=(10.0, 4.2))
+    drawn, (left, right) = panels(2, figsize=(10.0, 4.2))
     shown = {
         "passes the level": CYCLE[0],
         "started just below": CYCLE[2],
         "does not pass": CYCLE[1],
     }
-    for family in _FAMILIES:
-        pairs = _pairs(config, family)
-        for kind in _STARTS:
-            steps = np.maximum(result[f"{family}.{kind}.steps"], 0.6)
-            for b, pair in enumerate(pairs):
-                if not np.isfinite(result[f"{family}.best.W"][b]).all():
-                    continue
-                at = [below_level(*pair, M) for M in result[f"{family}.{kind}.W"][:, b]]
-                share = np.array([x.excess / x.allowed for x in at])
-                word = "started just below" if kind == "edge" else "passes the level"
-                word = word if share.min() < 1 else "does not pass"
-                axes[0].loglog(steps, share, color=shown[word], linewidth=0.5, alpha=0.6)
-                axes[1].plot(share, [x.least for x in at], ".", color=shown[word], markersize=2)
-    level(axes[0], 1.0, "level")
-    # Room at the right for the word.
-    axes[0].set_xlim(0.5, 8 * config["steps"])
+    for (_, begin, _), run in table.groupby(_RUN):
+        word = "started just below" if begin == "edge" else "passes the level"
+        colour = shown[word if run.level.min() < 1 else "does not pass"]
+        left.loglog(np.maximum(run.step, 0.6), run.level, color=colour, linewidth=0.5, alpha=0.6)
+        right.plot(run.level, run.least, ".", color=colour, markersize=2)
+    level(left, 1.0, "level")
     for word, colour in shown.items():
-        axes[0].plot([], [], color=colour, label=word)
-    axes[0].set(xlabel="step", ylabel="n(L − L⋆) over the level", title="Plain descent, η ≤ 1/L_W")
-    axes[0].legend(frameon=False, fontsize=7.5, loc="lower left")
-    level(axes[1], 0.5, "one half")
-    axes[1].axvline(1.0, color="0.75", linewidth=1.0, zorder=0)
-    axes[1].set(
-        xscale="log",
-        xlabel="n(L − L⋆) over the level",
-        ylabel="least attention on a best token",
-        title="Below the level every best token has over half",
-    )
-    return figure
+        left.plot([], [], color=colour, label=word)
+    # Room at the right for the word.
+    left.set(xlabel="step", ylabel="n(L − L⋆) over the level", title="Plain descent, η = 1/L_W",
+             xlim=(0.5, 8 * table.step.max()))  # fmt: skip
+    left.legend(frameon=False, fontsize=7.5, loc="lower left")
+    level(right, 0.5, "one half")
+    right.axvline(1.0, color="0.75", linewidth=1.0, zorder=0)
+    right.set(xscale="log", xlabel="n(L − L⋆) over the level",
+              ylabel="least attention on a best token",
+              title="Below the level every best token has over half")  # fmt: skip
+    return drawn
 
 
-_FULL = {
-    "free": [3, 4, 6],
-    "equal": [3, 3, 4],
-    "seeds": 40,
-    "start": 0,
-    "widest": 4.0,
-    "edge": 0.999,
-    "steps": 20_000,
-    "flow_lr": 0.02,
-    "flow_steps": 10_000,
-    "correlation": 0.99,
-}
-
-CLAIM = Claim(
+STUDY = Study(
     id="B.loss-level",
     title="A level of the loss that certifies the limit",
     kind="theorem",
-    trust="derived",
+    source="derived",
     statement="Where some matrix selects the best tokens: once n(L(W) − L⋆) < min_i "
     "[ℓ((γ_opt + γ₂)/2) − ℓ(γ_opt)], γ₂ the second best score of the input, plain descent with "
     "η ≤ 1/L_W never raises the loss again, every best token keeps more than half of its "
     "attention, and the direction tends to W^mm of the best tokens, whatever the other scores. "
     "It is the part of v1's Theorem 4 that stands for several inputs.",
-    full=_FULL,
-    quick={**_FULL, "seeds": 6, "steps": 4000},
-    run=run,
-    check=check,
-    plot=plot,
+    family=scored,
+    grid={
+        "scores n T d": [("free", 3, 4, 6), ("equal", 3, 3, 4)],
+        "begin": ["random", "edge"],
+    },
+    run={
+        "widest": 4.0,
+        "edge": 0.999,
+        "plain_steps": 20_000,
+        "flow_lr": 0.02,
+        "flow_steps": 10_000,
+    },
+    seeds=40,
+    group=20,
+    measure=measure,
+    checks=checks,
+    thresholds={"correlation": 0.99},
+    quick={"run": {"plain_steps": 4000}, "seeds": 6},
+    figure=figure,
     reference="tarzanagh2023svm",
 )

@@ -171,6 +171,7 @@ STUDY = Study(
     },
     seeds=15,
     measure=measure,
+    tolerances={"left": 1e-6},
     checks=checks,
     quick={"seeds": 4},
     figure=figure,

@@ -2,112 +2,84 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.api import train
-from attsvm.certificate import Certificate
-from attsvm.experiments.studies.claim import (
-    Claim,
-    Config,
-    Finding,
-    Result,
-    at_least,
-    at_most,
-    equals,
-    noted,
-    seeds_of,
-)
+from attsvm.experiments.families import equal_scores as equal_family
+from attsvm.experiments.group import Drawn, Group
 from attsvm.experiments.studies.shared.plain_descent import (
-    equal_scored,
     loss_and_pull,
+    own_descent,
     reached_norm,
-    safe_step,
+    smoothness,
 )
-from attsvm.experiments.studies.shared.proof import recertified, saved_solutions, worst_gap
-from attsvm.experiments.studies.shared.random_instances import attention, best_problem, compact
+from attsvm.experiments.studies.shared.random_instances import attention, compact_sphere
+from attsvm.experiments.studies.shared.rows import columns_of
+from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
 from attsvm.norms import norm_of
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.solvers.solve import solve
-from attsvm.theory.landscape import (
-    all_tight,
-    descent_along,
-    equal_scores,
-    least_descent,
-)
+from attsvm.theory.landscape import all_tight, descent_along, equal_scores, least_descent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
-# The family whose tokens but the best share one score; the others are named by their dimension.
-_EQUAL = "equal"
-_RECORDS = 25
-
-
-def _pairs(config: Config, family: str) -> list[tuple[Tokens, Floats]]:
-    n, T = config["size"]
-    if family == _EQUAL:
-        return [equal_scored([n, T, config["equal"]], seed) for seed in seeds_of(config)]
-    return [compact([n, T, int(family)], seed) for seed in seeds_of(config)]
-
-
-def _families(config: Config) -> list[str]:
-    return [*map(str, config["dimensions"]), _EQUAL]
+_RUN = ["scores", "d", "start_size", "seed"]
+# premise: B.1, B.2, loose (neither), unknown, or infeasible. point: −⟨∇L, W^mm⟩ at the point of
+# least descent found, its sign, its cosine, and the difference from the derived formula. Of runs,
+# which have a start_size: the loss above its infimum, ‖∇L‖, ‖W‖, ⟨W, W^mm⟩, η times the steps, and
+# at the last step the norm that must have been reached.
+_EMPTY = {
+    "seed": 0, "premise": "", "descent": np.nan, "sign": 0, "cosine": np.nan, "error": np.nan,
+    "start_size": np.nan, "step": -1, "loss": np.nan, "pull": np.nan, "size": np.nan,
+    "along": np.nan, "way": np.nan, "asked": np.nan, "gap": np.nan,
+}  # fmt: skip
 
 
-def _descended(config: Config) -> list[str]:
-    """The families that plain descent is run on: the highest dimension, and equal scores."""
-    return [str(max(config["dimensions"])), _EQUAL]
+def scored(seeds: Sequence[int], scores: str, n: int, T: int, d: int) -> Drawn:
+    """free: scores as drawn; equal: all but the best of an input are equal."""
+    return compact_sphere(seeds, n, T, d) if scores == "free" else equal_family(seeds, n, T, d)
 
 
-def run(config: Config) -> Result:
+def measure(
+    group: Group, descended: bool, radius: float, samples: int, rounds: int,
+    start_sizes: Sequence[float], plain_steps: int,
+) -> dict[str, Any]:  # fmt: skip
     """The point of least descent along W^mm that a search finds, and plain descent from starts of
     several sizes."""
-    out: Result = {}
-    for family in _families(config):
-        best, points, sampled = [], [], []
-        for seed, (tokens, v) in zip(seeds_of(config), _pairs(config, family), strict=True):
-            best.append(solve(best_problem(tokens, v)))
-            if best[-1].W is None:
-                points.append(np.full(best[-1].problem.shape, np.nan))
-                sampled.append(np.nan)
-                continue
-            found = least_descent(
-                tokens,
-                v,
-                best[-1],
-                radius=config["radius"],
-                seed=seed,
-                samples=config["samples"],
-                rounds=config["rounds"],
-            )
-            points.append(found.W)
-            sampled.append(float(found.sampled))
-        out |= {f"{family}.W": np.stack(points), f"{family}.sampled": np.array(sampled)}
-        out |= saved_solutions(f"{family}.best", best)
-    for family in _descended(config):
-        pairs = _pairs(config, family)
-        stack, heads = [t for t, _ in pairs], np.stack([v for _, v in pairs])
-        for k, size in enumerate(config["starts"]):
-            path = train(
-                stack,
-                head=heads,
-                optimizer="gd",
-                lr=safe_step(stack, heads),
-                steps=config["steps"],
-                init=f"normal:{size}",
-                seed=config["start"] + k,
-            )
-            rows = np.unique(np.linspace(0, len(path.steps) - 1, _RECORDS).round().astype(int))
-            out |= {
-                f"{family}.{k}.steps": path.steps[rows],
-                f"{family}.{k}.path": path.weights["W"][rows],
-            }
-    return out
+    found = group.solved(group.best)
+    rows: list[dict[str, Any]] = []
+    for seed, t, v, c in zip(group.seeds, group.tokens, group.heads, found, strict=True):
+        about = {"seed": seed, "premise": _premise(t, v, c)}
+        if c.status == "infeasible" or c.W is None:
+            rows.append(about)
+            continue
+        W = least_descent(t, v, c, radius=radius, seed=seed, samples=samples, rounds=rounds).W
+        D = np.asarray(c.W)
+        value = descent_along(t, v, W, D)
+        error = np.nan
+        if about["premise"] in ("B.1", "B.2"):
+            error = abs(value.value - _formula(t, v, W, D, tight=about["premise"] == "B.1"))
+        rows.append({
+            **about, "descent": value.value, "sign": int(value.sign), "error": error,
+            "cosine": _cosine(t, v, W, D), "gap": float(c.gap),
+        })  # fmt: skip
+    if descended:
+        inside = [b for b, row in enumerate(rows) if row["premise"] in ("B.1", "B.2")]
+        rows += _runs(group, found, inside, rows, start_sizes, plain_steps)
+    return columns_of(rows, _EMPTY)
+
+
+def _premise(tokens: Tokens, v: Floats, best: Any) -> str:
+    if best.status == "infeasible" or best.W is None:
+        return "infeasible"
+    if equal_scores(tokens, v):
+        return "B.2"
+    return {True: "B.1", False: "loose", None: "unknown"}[all_tight(best)]
 
 
 def _formula(tokens: Tokens, v: Any, W: Floats, D: Floats, *, tight: bool) -> float:
@@ -126,241 +98,172 @@ def _formula(tokens: Tokens, v: Any, W: Floats, D: Floats, *, tight: bool) -> fl
     return float(np.mean(s[rows, top] * inner / (1 + np.exp(f))))
 
 
-@dataclass
-class _Descents:
-    """What the points of least descent show, by premise."""
-
-    tight: int = 0
-    equal: int = 0
-    loose: int = 0
-    rising: int = 0
-    witnesses: int = 0
-    error: float = 0.0
-    gap: float = 0.0
-    least: dict[str, float] = field(
-        default_factory=lambda: {"B.1": np.inf, "B.2": np.inf, "loose": np.inf}
-    )
-
-    def add(self, tokens: Tokens, v: Floats, W: Floats, best: Certificate) -> None:
-        """One instance with the point that was found on it."""
-        self.gap = max(self.gap, worst_gap([best]))
-        if best.W is None:
-            return
-        D = np.asarray(best.W)
-        value = descent_along(tokens, v, W, D)
-        tight = all_tight(best)
-        premise = "B.2" if equal_scores(tokens, v) else "B.1" if tight else "loose"
-        if premise == "loose" and tight is None:
-            return
-        self.least[premise] = min(self.least[premise], value.value)
-        if premise == "loose":
-            self.loose += 1
-            self.witnesses += value.sign < 0
-            return
-        self.tight += premise == "B.1"
-        self.equal += premise == "B.2"
-        self.rising += value.sign <= 0
-        wanted = _formula(tokens, v, W, D, tight=premise == "B.1")
-        self.error = max(self.error, abs(value.value - wanted))
-
-
-@dataclass
-class _Growth:
-    """What plain descent shows: counts, and ratios to the bounds of docs/global-statements.md."""
-
-    runs: int = 0
-    rises: int = 0
-    shrinks: int = 0
-    gradient: float = 0.0
-    reach: float = np.inf
-    grown: list[float] = field(default_factory=list)
-    last: list[float] = field(default_factory=list)
-
-    def add(
-        self,
-        pair: tuple[Tokens, Floats],
-        best: Certificate,
-        steps: Floats,
-        W: Floats,
-        lr: float,
-    ) -> None:
-        """One run, W (R, d, dq) at these steps."""
-        tokens, v = pair
-        D = np.asarray(best.W)
-        size = float(np.linalg.norm(D))
-        found = [loss_and_pull(tokens, v, M) for M in W]
-        loss = np.array([excess for excess, _ in found])
-        pull = np.array([float(np.linalg.norm(g)) for _, g in found])
-        norms = np.linalg.norm(W, axis=(1, 2))
-        self.runs += 1
-        # A loss near its infimum, and a part along W^mm that hardly grows, move by rounding.
-        self.rises += bool((np.diff(loss) > 1e-14).any())
-        along = np.einsum("rij,ij->r", W, D)
-        self.shrinks += bool((np.diff(along) < -1e-12 * (1 + np.abs(along[1:]))).any())
-        way = lr * float(steps[-1])
-        self.gradient = max(self.gradient, float(pull.min()) ** 2 * way / (2 * loss[0]))
-        asked = reached_norm(tokens, v, size=size, start=float(norms[0]), way=way)
-        self.reach = min(self.reach, float(norms.max()) / asked if asked > 0 else np.inf)
-        self.grown.append(float(norms[-1] - norms[0]))
-        self.last.append(float(pull[-1] / pull.max()))
-
-
-def _descents(config: Config, result: Result) -> _Descents:
-    out = _Descents()
-    for family in _families(config):
-        pairs = _pairs(config, family)
-        problems = [best_problem(*p) for p in pairs]
-        best = recertified(f"{family}.best", problems, "frobenius", result)
-        for (tokens, v), c, W in zip(pairs, best, result[f"{family}.W"], strict=True):
-            if c.status != "infeasible":
-                out.add(tokens, v, W, c)
-    return out
-
-
-def _growths(config: Config, result: Result) -> _Growth:
-    out = _Growth()
-    for family in _descended(config):
-        pairs = _pairs(config, family)
-        lr = safe_step([t for t, _ in pairs], np.stack([v for _, v in pairs]))
-        problems = [best_problem(*p) for p in pairs]
-        best = recertified(f"{family}.best", problems, "frobenius", result)
-        for k in range(len(config["starts"])):
-            steps, W = result[f"{family}.{k}.steps"], result[f"{family}.{k}.path"]
-            for b, (pair, c) in enumerate(zip(pairs, best, strict=True)):
-                inside = all_tight(c) is True or (c.W is not None and equal_scores(*pair))
-                if inside and c.W is not None:
-                    out.add(pair, c, steps, W[:, b], lr)
-    return out
-
-
-def check(config: Config, result: Result) -> Finding:
-    """Descent along W^mm is positive at the worst points under B.1 and under B.2, and plain runs
-    keep to the bounds that follow from it."""
-    seen, grown = _descents(config, result), _growths(config, result)
-    tests = (
-        at_least("instances with all margins tight (B.1)", seen.tight, 1),
-        at_least("instances with equal scores (B.2)", seen.equal, 1),
-        equals("of both, with a point where the loss does not fall along W^mm", seen.rising, 0),
-        # Both are sums of a dozen products of size up to 1: rounding of 1e-15 each.
-        at_most("largest difference from the derived formulas", seen.error, 1e-13),
-        noted("least −⟨∇L, W^mm⟩ found under B.1", seen.least["B.1"]),
-        noted("least −⟨∇L, W^mm⟩ found under B.2", seen.least["B.2"]),
-        equals("plain runs whose loss rises", grown.rises, 0),
-        equals("plain runs whose part along W^mm ever shrinks", grown.shrinks, 0),
-        # Both bounds are derived: Σ η‖∇L‖²/2 ≤ L(0) − L⋆, and the growth of ⟨W, W^mm⟩.
-        at_most("least ‖∇L‖² along a run, as a share of 2(L − L⋆)/(ηk)", grown.gradient, 1.0),
-        at_least("largest norm along a run over the norm it must have reached", grown.reach, 1.0),
-        noted("median ‖∇L‖ at the last step over its largest", _median(grown.last)),
-        noted("median growth of ‖W‖", _median(grown.grown)),
-        # That it can fail is shown by one point.
-        at_least(
-            "instances with neither premise and a point where the loss rises along W^mm",
-            seen.witnesses,
-            1,
-        ),
-        noted("the same as a share of them", seen.witnesses / max(seen.loose, 1)),
-        noted("least −⟨∇L, W^mm⟩ found on those", seen.least["loose"]),
-        at_most("largest certified gap", seen.gap, norm_of("frobenius").tolerance),
-    )
-    points = config["samples"] + 128 * config["rounds"]
-    premises = (
-        f"{seen.tight} instances with all margins tight and {seen.equal} with equal scores, "
-        f"{points} points each, ‖W‖ up to {config['radius']:g}; {grown.runs} plain runs with "
-        f"η ≤ 1/L_W; {seen.loose} instances with neither premise, judged by whether it can fail"
-    )
-    return Finding(tests, premises, seen.tight + seen.equal, seen.gap)
-
-
-def _median(values: list[float]) -> float:
-    return float(np.median(values)) if values else float("nan")
-
-
-def _size(tokens: Tokens, v: Any, W: Floats, D: Floats) -> float:
+def _cosine(tokens: Tokens, v: Any, W: Floats, D: Floats) -> float:
     """−⟨∇L(W), D⟩ as a share of ‖∇L(W)‖‖D‖, by its parts along the unit matrices."""
-    value = descent_along(tokens, v, W, D).value
     basis = np.eye(D.size).reshape(-1, *D.shape)
     gradient = np.array([descent_along(tokens, v, W, E).value for E in basis])
+    value = descent_along(tokens, v, W, D).value
     return value / float(np.linalg.norm(gradient) * np.linalg.norm(D))
 
 
-def plot(config: Config, result: Result) -> Figure:
-    """The least cosine found on each instance, by family, and norms along plain descent."""
-    from attsvm.experiments.studies.shared.drawing import CYCLE, band, level, panels
+def _runs(
+    group: Group, found: Sequence[Any], inside: Sequence[int], points: Sequence[dict[str, Any]],
+    start_sizes: Sequence[float], steps: int,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """The records of plain descent on these instances."""
+    out: list[dict[str, Any]] = []
+    if not inside:
+        return out
+    stack, heads = [group.tokens[b] for b in inside], group.heads[list(inside)]
+    start = int(group.run["start"])
+    for k, start_size in enumerate(start_sizes):
+        draws = [np.random.default_rng([start + k, group.seeds[b]]) for b in inside]
+        shape = found[inside[0]].problem.shape
+        W = start_size * np.stack([draw.standard_normal(shape) for draw in draws])
+        path = own_descent(stack, heads, W, steps=steps)
+        for j, b in enumerate(inside):
+            t, v, D = stack[j], heads[j], np.asarray(found[b].W)
+            sizes = np.linalg.norm(path.W[:, j], axis=(1, 2))
+            way = path.steps / smoothness(t, v)
+            asked = reached_norm(t, v, size=float(np.linalg.norm(D)), start=float(sizes[0]),
+                                 way=float(way[-1]))  # fmt: skip
+            for r, M in enumerate(path.W[:, j]):
+                loss, pull = loss_and_pull(t, v, M)
+                out.append({
+                    "seed": group.seeds[b], "premise": points[b]["premise"], "loss": loss,
+                    "start_size": start_size, "step": int(path.steps[r]), "way": way[r],
+                    "pull": float(np.linalg.norm(pull)), "size": sizes[r],
+                    "along": float(np.vdot(M, D)),
+                    "asked": asked if r == len(sizes) - 1 else np.nan,
+                })  # fmt: skip
+    return out
 
-    figure, axes = panels(2, figsize=(10.0, 4.4), width_ratios=(1.25, 1.0))
-    ax = axes[0]
-    families = _families(config)
-    for k, family in enumerate(families):
-        pairs = _pairs(config, family)
-        best = recertified(f"{family}.best", [best_problem(*p) for p in pairs], "frobenius", result)
-        for j, (p, c, W) in enumerate(zip(pairs, best, result[f"{family}.W"], strict=True)):
-            if c.W is None:
-                continue
-            inside = family == _EQUAL or all_tight(c) is True
-            value = _size(*p, W, c.W)
-            place = k + 0.5 * (j / max(len(pairs) - 1, 1) - 0.5)
-            colour = CYCLE[2] if family == _EQUAL else CYCLE[0] if inside else CYCLE[1]
-            ax.plot(place, value, "o" if inside else "x", markersize=5, color=colour)
-    level(ax, 0.0)
-    ax.plot([], [], "o", color=CYCLE[0], label="all margins tight (B.1)")
-    ax.plot([], [], "o", color=CYCLE[2], label="equal scores (B.2)")
-    ax.plot([], [], "x", color=CYCLE[1], label="neither")
-    ax.set_xticks(range(len(families)), [f"d = {f}" if f != _EQUAL else f for f in families])
-    ax.set_yscale("symlog", linthresh=1e-14)
-    ax.set(
-        xlabel="one mark per instance",
-        ylabel="least cosine of −∇L with W^mm found",
-        title="Does the loss fall along W^mm everywhere?",
+
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+    """Descent along W^mm is positive at the worst points under B.1 and under B.2, and plain runs
+    keep to the bounds that follow from it."""
+    points, records = table[table.start_size.isna()], table[table.start_size.notna()]
+    by = {name: points[points.premise == name] for name in ("B.1", "B.2", "loose")}
+    tight, equal = len(by["B.1"]), len(by["B.2"])
+    yield at_least("instances with all margins tight (B.1)", tight, 1)
+    yield at_least("instances with equal scores (B.2)", equal, 1)
+    rising = sum((by[name].sign <= 0).sum() for name in ("B.1", "B.2"))
+    yield equals("of both, with a point where the loss does not fall along W^mm", rising, 0)
+    # Both are sums of a dozen products of size up to 1: rounding of 1e-15 each.
+    yield at_most("largest difference from the derived formulas", points.error.max(), 1e-13)
+    yield info("least −⟨∇L, W^mm⟩ found under B.1", by["B.1"].descent.min())
+    yield info("least −⟨∇L, W^mm⟩ found under B.2", by["B.2"].descent.min())
+    runs = records.groupby(_RUN)
+    first, last = runs.first(), runs.last()
+    # A loss near its infimum, and a part along W^mm that hardly grows, move by rounding.
+    yield equals("plain runs whose loss rises",
+                 runs.loss.apply(lambda loss: (loss.diff() > 1e-14).any()).sum(), 0)  # fmt: skip
+    shrinks = runs.along.apply(lambda a: (a.diff() < -1e-12 * (1 + a.abs())).any())
+    yield equals("plain runs whose part along W^mm ever shrinks", shrinks.sum(), 0)
+    # Both bounds are derived: Σ η‖∇L‖²/2 ≤ L(0) − L⋆, and the growth of ⟨W, W^mm⟩.
+    yield at_most("least ‖∇L‖² along a run, as a share of 2(L − L⋆)/(ηk)",
+                  (runs.pull.min() ** 2 * last.way / (2 * first.loss)).max(), 1.0)  # fmt: skip
+    reached = runs["size"].max() / last.asked.where(last.asked > 0, 0.0)
+    yield at_least("largest norm along a run over the norm it must have reached", reached.min(),
+                   1.0)  # fmt: skip
+    yield info("median ‖∇L‖ at the last step over its largest",
+               (last.pull / runs.pull.max()).median())  # fmt: skip
+    yield info("median growth of ‖W‖", (last["size"] - first["size"]).median())
+    # That it can fail is shown by one point.
+    witnesses = int((by["loose"].sign < 0).sum())
+    yield at_least("instances with neither premise and a point where the loss rises along W^mm",
+                   witnesses, 1)  # fmt: skip
+    yield info("the same as a share of them", witnesses / max(len(by["loose"]), 1))
+    yield info("least −⟨∇L, W^mm⟩ found on those", by["loose"].descent.min())
+    gap = points.gap.max()
+    yield at_most("largest certified gap", gap, norm_of("frobenius").tolerance)
+    yield Premises(
+        tight + equal,
+        f"{tight} instances with all margins tight and {equal} with equal scores, each searched "
+        f"for its point of least descent; {len(last)} plain runs with η ≤ 1/L_W; "
+        f"{len(by['loose'])} instances with neither premise, judged by whether it can fail",
+        gap,
     )
-    ax.legend(frameon=False, fontsize=7.5, loc="lower right")
-    for k, size in enumerate(config["starts"]):
-        for family in _descended(config):
-            steps = np.maximum(result[f"{family}.{k}.steps"], 1)
-            norms = np.linalg.norm(result[f"{family}.{k}.path"], axis=(2, 3))
-            name = "B.2" if family == _EQUAL else "B.1"
-            band(axes[1], steps, norms, colour=CYCLE[k], label=f"start {size:g}, {name}")
-            if family == _EQUAL:
-                axes[1].lines[-1].set_linestyle("--")
-    axes[1].set(xscale="log", yscale="log", xlabel="step", ylabel="‖W‖ (median, middle half)")
-    axes[1].set_title("Plain descent, η ≤ 1/L_W")
-    axes[1].legend(frameon=False, fontsize=7.0, loc="best", ncol=1)
-    return figure
 
 
-_FULL = {
-    "size": [3, 4],
-    "dimensions": [3, 12, 50, 200],
-    "equal": 4,
-    "seeds": 24,
-    "radius": 30.0,
-    "samples": 1000,
-    "rounds": 40,
-    "starts": [0.1, 1.0, 3.0],
-    "start": 0,
-    "steps": 20_000,
-}
+def figure(table: DataFrame, study: Study) -> Figure:
+    """The least cosine found on each instance, by family, and norms along plain descent."""
+    from attsvm.plotting.studies import CYCLE, band, level, panels
 
-CLAIM = Claim(
+    drawn, (left, right) = panels(2, figsize=(10.0, 4.4), width_ratios=(1.25, 1.0))
+    points, records = table[table.start_size.isna()], table[table.start_size.notna()]
+    families = list(points.groupby(["scores", "d"], sort=False))
+    looks = {
+        "B.1": ("o", CYCLE[0], "all margins tight (B.1)"),
+        "B.2": ("o", CYCLE[2], "equal scores (B.2)"),
+        "loose": ("x", CYCLE[1], "neither"),
+    }
+    for premise, (mark, colour, label) in looks.items():
+        for k, (_, rows) in enumerate(families):
+            place = k + 0.5 * (np.arange(len(rows)) / max(len(rows) - 1, 1) - 0.5)
+            mine = (rows.premise == premise).to_numpy()
+            left.plot(place[mine], rows.cosine[mine], mark, markersize=5, color=colour)
+        left.plot([], [], mark, color=colour, label=label)
+    level(left, 0.0)
+    names = [f"d = {d}" if scores == "free" else "equal" for (scores, d), _ in families]
+    left.set_xticks(range(len(families)), names)
+    left.set_yscale("symlog", linthresh=1e-14)
+    left.set(xlabel="one mark per instance", ylabel="least cosine of −∇L with W^mm found",
+             title="Does the loss fall along W^mm everywhere?", ylim=(-30.0, 30.0))  # fmt: skip
+    left.legend(frameon=False, fontsize=7.5, loc="lower right")
+    sizes = list(records.start_size.unique())
+    for (scores, start_size), rows in records.groupby(["scores", "start_size"], sort=False):
+        norms = rows.pivot_table(index="step", columns="seed", values="size")
+        name, line = ("B.1", "-") if scores == "free" else ("B.2", "--")
+        colour = CYCLE[sizes.index(start_size)]
+        band(right, np.maximum(norms.index, 1), norms.to_numpy(), linestyle=line, colour=colour,
+             label=f"start {start_size:g}, {name}")  # fmt: skip
+    right.set(xscale="log", yscale="log", xlabel="step", ylabel="‖W‖ (median, middle half)",
+              title="Plain descent, η = 1/L_W")  # fmt: skip
+    right.legend(frameon=False, fontsize=7.0, loc="best")
+    return drawn
+
+
+STUDY = Study(
     id="B.no-stationary-points",
     title="No stationary point, and the norm diverges",
     kind="theorem",
-    trust="read",
+    source="paper",
     statement="If every token but the best is tight at the max-margin W of the best tokens (B.1), "
     "or all but the best of an input share one score (B.2), the loss has no stationary point, and "
     "plain descent with η ≤ 1/L_W has ∇L → 0 and ‖W‖ → ∞ from any W(0). The reason is −⟨∇L(W), "
     "W^mm⟩ > 0 at every W; with neither premise this can fail.",
-    full=_FULL,
-    quick={
-        **_FULL,
-        "dimensions": [3, 200],
-        "seeds": 6,
-        "samples": 300,
-        "rounds": 20,
-        "steps": 2000,
+    family=scored,
+    grid={
+        "scores d descended": [
+            ("free", 3, False),
+            ("free", 12, False),
+            ("free", 50, False),
+            ("free", 200, True),
+            ("equal", 4, True),
+        ]
     },
-    run=run,
-    check=check,
-    plot=plot,
+    run={
+        "n": 3,
+        "T": 4,
+        "radius": 30.0,
+        "samples": 1000,
+        "rounds": 40,
+        "start_sizes": [0.1, 1.0, 3.0],
+        "plain_steps": 20_000,
+    },
+    seeds=24,
+    group=8,
+    measure=measure,
+    checks=checks,
+    quick={
+        "grid": {
+            "scores d descended": [("free", 3, False), ("free", 200, True), ("equal", 4, True)]
+        },
+        "run": {"samples": 300, "rounds": 20, "plain_steps": 2000},
+        "seeds": 6,
+    },
+    figure=figure,
     reference="tarzanagh2023svm",
-    numbered="v1, Theorem 3",
+    theorem="v1, Theorem 3",
 )

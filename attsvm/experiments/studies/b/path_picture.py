@@ -81,7 +81,7 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
         local = rows.end.isin(("global", "local")).all()
         yield equals(f"{model}: attention rests on locally optimal tokens (1: yes)", local, 1)
         yield at_least(f"{model}: correlation to the certified {norm} solution",
-                       rows.correlation.min(), least)  # fmt: skip
+                       rows.correlation.min(skipna=False), least)  # fmt: skip
         for i, angle in zip(rows.input, rows.angle, strict=True):
             yield at_least(f"{model}: cosine of W z to its line, input {i}", angle, least)
     yield at_most("largest certified gap", table.gap.max(), 1e-6)

@@ -46,8 +46,9 @@ def _point(
     floor = float(np.mean(np.logaddexp(0.0, -tokens.scores(v).max(axis=1))))
     return {
         "correlation": cosine(W, c),
-        "away": max(1 - cosine(W, c), 1e-12),
         "share": share(W, c),
+        "direction": max(1 - cosine(W, c), 1e-12),
+        "margin": max(1 - share(W, c), 1e-9),
         "stationary": away_from_stationary(tokens, v, W, norm),
         "size": float(norm_of(norm).value(W)) / (c.upper * times),
         "excess": float(_at(tokens, v, W).loss[0]) - floor,
@@ -60,8 +61,9 @@ def measure(group: Group, norm: str, radii: Sequence[float], tries: int = 2) -> 
     """The least loss in balls whose radii are multiples of the least norm.
 
     One row per instance and radius; instances that are not separable for their best tokens have
-    none. away: 1 − correlation; stationary: how far the point is from stationary on its sphere;
-    size: its norm over the radius; excess: its loss above that of the best tokens.
+    none. direction, margin: what correlation and share are below 1; stationary: how far the
+    point is from stationary on its sphere; size: its norm over the radius; excess: its loss above
+    that of the best tokens.
     """
     rows = []
     for seed, tokens, v, c in zip(
@@ -85,11 +87,11 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     yield equals("paths that do not end at the best tokens", (~ends.best).sum(), 0)
     what = "least correlation at the largest radius"
     if thresholds["correlation"] > 0:
-        yield at_least(what, ends.correlation.min(), thresholds["correlation"])
+        yield at_least(what, ends.correlation.min(skipna=False), thresholds["correlation"])
     else:
         yield info(what, ends.correlation.min())
-    yield at_least("least certified margin share at the largest radius", ends.share.min(),
-                   thresholds["share"])  # fmt: skip
+    yield at_least("least certified margin share at the largest radius",
+                   ends.share.min(skipna=False), thresholds["share"])  # fmt: skip
     first = table.radius == table.radius.min()
     yield at_most("largest distance from stationary, radii after the first",
                   max(table.stationary[~first].max(), 0.0), 1e-4)  # fmt: skip
@@ -107,11 +109,10 @@ def _figure(norm: str) -> dict[str, Any]:
     return {
         "kind": "curves",
         "x": "radius",
-        "value": "away",
-        "lines": "seed",
+        "value": ["direction", "margin"],
         "log": "xy",
         "xlabel": f"radius over the least {norm} norm",
-        "ylabel": "1 − correlation to the certified W",
+        "ylabel": "1 − correlation (direction) and 1 − margin share (margin)",
     }
 
 

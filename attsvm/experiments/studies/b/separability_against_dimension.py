@@ -48,15 +48,16 @@ def _cells(
     bounds. every: all selections of some datasets, at the bound and one below. inside: a token
     inside the simplex of the others is selected, d = T − 2.
     """
-    return [
+    cells = [
         *(("random", n, T, d) for n, T in sizes for d in dimensions),
         *(("rows", n, T, f(n, T)) for n, T in sizes for f in (bound, sharper)),
         *(("every", n, T, bound(n, T) - k) for n, T in small for k in (0, 1)),
         *(("inside", n, T, T - 2) for n, T in small),
     ]
+    return list(dict.fromkeys(cells))
 
 
-def measure(group: Group, part: str, every: int) -> dict[str, Any]:
+def measure(group: Group, part: str, attention: str, every: int) -> dict[str, Any]:
     """How many problems of each dataset are separable, and how many are proved not to be.
 
     Parts with many problems for each dataset take one seed in so many (`every`).
@@ -64,7 +65,7 @@ def measure(group: Group, part: str, every: int) -> dict[str, Any]:
     kept = [
         b for b, seed in enumerate(group.seeds) if part in ("random", "rows") or seed % every == 0
     ]
-    posed = [_posed(part, group.tokens[b], group.best[b]) for b in kept]
+    posed = [_posed(part, attention, group.tokens[b], group.best[b]) for b in kept]
     several = [p for problems in posed for p in problems]
     solved = iter(solve_many(several) if part != "rows" else [])
     rows = []
@@ -79,7 +80,7 @@ def measure(group: Group, part: str, every: int) -> dict[str, Any]:
     columns = zip(*rows, strict=True) if rows else ([] for _ in names)
     n, T = group.tokens[0].X.shape[:2]
     return {
-        "size": np.full(len(kept), f"n = {n}, T = {T}"),
+        "size": np.full(len(kept), f"n = {n}, T = {T} (bound {bound(n, T)})"),
         "seed": np.array([group.seeds[b] for b in kept], dtype=np.int64),
         **{name: np.array(values) for name, values in zip(names, columns, strict=True)},
         "all_separable": np.array([count == can for count, can, *_ in rows], dtype=bool),
@@ -87,7 +88,7 @@ def measure(group: Group, part: str, every: int) -> dict[str, Any]:
     }
 
 
-def _posed(part: str, tokens: Tokens, alpha: Ints) -> list[Problem]:
+def _posed(part: str, attention: str, tokens: Tokens, alpha: Ints) -> list[Problem]:
     """The problems of one dataset."""
     if part in ("random", "rows"):
         return [Problem.of(tokens, Selection.of(tokens, alpha))]
@@ -96,11 +97,10 @@ def _posed(part: str, tokens: Tokens, alpha: Ints) -> list[Problem]:
         selections = product(range(T), repeat=n)
         return [Problem.of(tokens, Selection.of(tokens, list(a))) for a in selections]
     X = np.array(tokens.X)
-    self_attending = np.array_equal(tokens.queries, X[:, 0])
     # The first token of the first input near the mean of the others, which with d = T − 2 are the
     # corners of a simplex: it lies inside.
     X[0, 0] = X[0, 1:].mean(axis=0) + 1e-3 * X[0, 0]
-    moved = Tokens(X, queries="first" if self_attending else tokens.queries)
+    moved = Tokens(X, queries="first" if attention == "self" else tokens.queries)
     return [Problem.of(moved, Selection.of(moved, [0] * n))]
 
 

@@ -114,7 +114,8 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
         if count.get(layer, 0):
             yield from checks_on_ends(layer, ends[ends.layer == layer], thresholds)
     yield at_least("second layer: mean correlation to the problem on the first layer's limit "
-                   "tokens", ends.to_limit.mean(), thresholds["correlation"])  # fmt: skip
+                   "tokens", ends.to_limit[ends.layer == LAYERS[1]].mean(skipna=False),
+                   thresholds["correlation"])  # fmt: skip
     yield info("second layer: mean correlation to the problem on the first layer's inputs",
                ends.to_inputs.mean())  # fmt: skip
     gap = ends.gap.max()

@@ -2,150 +2,145 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas
 
-from attsvm.experiments.studies.claim import (
-    Claim,
-    Config,
-    Finding,
-    Result,
-    at_least,
-    at_most,
-    equals,
-    noted,
-)
-from attsvm.experiments.studies.shared.mirror_runs import compared, run
+from attsvm._utils.arrays import Floats
+from attsvm.experiments.group import Group
+from attsvm.experiments.studies.shared.mirror_runs import ends_of, mirror_run, run_rows
+from attsvm.experiments.studies.shared.published import published_family
+from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
 from attsvm.norms import norm_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+# Steps of each exponent; those of p = 3 are a parameter.
+STEPS = {"1.1": 1500, "1.75": 1500, "2": 2000}
+EXPONENTS = (*STEPS, "3")
+# The exponents that are run a second time, from another W(0): the seed of their starts.
+OWN = {"1.75": 1, "2": 2}
 
 
-def check(config: Config, result: Result) -> Finding:
+def start_of(group: Group, stream: int) -> dict[str, Floats]:
+    """W(0) ~ N(0, 1) of each instance, from its own place of the stream; seeds begin with 1."""
+    streams = [np.random.default_rng([stream, max(seed - 1, 0)]) for seed in group.seeds]
+    d = group.tokens[0].d
+    return {"W": np.stack([draw.standard_normal((d, d)) for draw in streams])}
+
+
+def measure(group: Group, lr: float, longest: int) -> dict[str, Any]:
+    """Each exponent's run from the same W(0), and runs from starts of their own, by record."""
+    steps = {**STEPS, "3": longest}
+    runs = {
+        p: mirror_run(group, p, lr=lr, steps=steps[p], init=start_of(group, 0)) for p in EXPONENTS
+    }
+    for p, stream in OWN.items():
+        own = mirror_run(group, p, lr=lr, steps=steps[p], init=start_of(group, stream))
+        runs[f"own {p}"] = replace(own, steps=own.steps[-1:], W=own.W[-1:])
+    return run_rows(group, runs)
+
+
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """Own exponent the nearest in the mean, the median, and wherever the selections agree."""
-    found = compared(config, result)
-    exponents = list(config["steps"])
-    tests = []
-    for p in exponents:
-        end = {q: found.divergence[p, q][-1] for q in exponents}
-        others = [q for q in exponents if q != p]
-        tests += [
-            at_most(
-                f"p = {p}: own mean over the least other mean",
-                end[p].mean() / min(end[q].mean() for q in others),
-                1.0,
-            ),
-            at_most(
-                f"p = {p}: own median over the least other median",
-                np.median(end[p]) / min(np.median(end[q]) for q in others),
-                1.0,
-            ),
-            # There the problems are of the same tokens, and each run tends to its own.
-            equals(
-                f"p = {p}: share with own p the nearest, where the selections agree",
-                found.own_nearest(p, found.agree),
-                1.0,
-            ),
-            noted(
-                f"p = {p}: share with own p the nearest, of all",
-                found.own_nearest(p, np.ones_like(found.agree)),
-            ),
-            *(noted(f"p = {p}: mean divergence to ℓ{q}", end[q].mean()) for q in exponents),
-            *(noted(f"p = {p}: median divergence to ℓ{q}", np.median(end[q])) for q in exponents),
-        ]
-    for q, mean in config["image"].items():
-        name = f"{q}.own" if q in config["own_starts"] else q
-        ends = found.divergence["3", name][-1]
+    ends = ends_of(table)
+    tokens = pandas.DataFrame({name: rows.tokens for name, rows in ends.items()})
+    agree = tokens[list(EXPONENTS)].nunique(axis=1) == 1
+    for p in EXPONENTS:
+        away = ends[p][[f"to_{q}" for q in EXPONENTS]].rename(columns=lambda name: name[3:])
+        others = away.drop(columns=p)
+        mean, median = away.mean(skipna=False), away.median(skipna=False)
+        nearest = away[p] < others.min(axis=1, skipna=False)
+        yield at_most(f"p = {p}: own mean over the least other mean",
+                      mean[p] / mean.drop(p).min(skipna=False), 1.0)  # fmt: skip
+        yield at_most(f"p = {p}: own median over the least other median",
+                      median[p] / median.drop(p).min(skipna=False), 1.0)  # fmt: skip
+        # There the problems are of the same tokens, and each run tends to its own.
+        yield equals(f"p = {p}: share with own p the nearest, where the selections agree",
+                     nearest[agree].mean(), 1.0)  # fmt: skip
+        yield info(f"p = {p}: share with own p the nearest, of all", nearest.mean())
+        for q in EXPONENTS:
+            yield info(f"p = {p}: mean divergence to ℓ{q}", mean[q])
+            yield info(f"p = {p}: median divergence to ℓ{q}", median[q])
+    for q, wanted in thresholds["image"].items():
+        away = ends["3"][f"to_own {q}" if q in OWN else f"to_{q}"]
         # The reading is good to 0.005, and both it (100 instances, starts unknown) and ours are
         # means: three standard errors of their difference.
-        error = ends.std(ddof=1) * np.sqrt(1 / len(ends) + 1 / 100)
-        tests.append(
-            equals(
-                f"p = 3: mean divergence to ℓ{q} against the picture, own starts",
-                ends.mean(),
-                mean,
-                within=round(0.005 + 3 * float(error), 4),
-            )
-        )
-    apart = [found.alpha[f"{q}.own"] == found.alpha["3"] for q in config["own_starts"]]
-    tests += [
-        noted(
-            "share of instances on which the exponents agree, own starts",
-            np.all(apart, axis=(0, 2)).mean(),
-        ),
-        noted(
-            "share of instances on which the same exponents agree, shared start",
-            np.all(
-                [found.alpha[q] == found.alpha["3"] for q in config["own_starts"]], axis=(0, 2)
-            ).mean(),
-        ),
-        noted("share of instances on which all exponents agree, shared start", found.agree.mean()),
-        at_least(
-            "instances with all solutions certified",
-            int(sum(np.isfinite(sum(found.divergence[p, p][-1] for p in exponents)))),
-            len(config["seeds"]),
-        ),
-        at_most("largest certified gap", found.gap, norm_of("l3").tolerance),
-    ]
-    premises = (
-        f"{len(config['seeds'])} published instances, all separable at the tokens selected; the "
-        f"{len(exponents)} exponents select the same tokens in {int(found.agree.sum())} of them"
+        error = away.std() * np.sqrt(1 / len(away) + 1 / 100)
+        yield equals(f"p = 3: mean divergence to ℓ{q} against the picture, own starts",
+                     away.mean(skipna=False), wanted,
+                     within=round(0.005 + 3 * float(error), 4))  # fmt: skip
+    for names, starts in (([f"own {q}" for q in OWN], "the exponents agree, own starts"),
+                          (list(OWN), "the same exponents agree, shared start")):  # fmt: skip
+        same = tokens[names].eq(tokens["3"], axis=0).all(axis=1)
+        yield info(f"share of instances on which {starts}", same.mean())
+    yield info("share of instances on which all exponents agree, shared start", agree.mean())
+    certified = np.isfinite(sum(ends[p][f"to_{p}"] for p in EXPONENTS))
+    yield at_least("instances with all solutions certified", certified.sum(), len(agree))
+    yield at_most("largest certified gap", table.gap.max(skipna=False), norm_of("l3").tolerance)
+    yield Premises(
+        len(agree),
+        f"{len(agree)} published instances, all separable at the tokens selected; the "
+        f"{len(EXPONENTS)} exponents select the same tokens in {int(agree.sum())} of them",
+        table.gap.max(),
     )
-    return Finding(tuple(tests), premises, len(config["seeds"]), found.gap)
 
 
-def plot(config: Config, result: Result) -> Figure:
-    """Mean and median divergence over the iterations, a panel an exponent."""
-    from attsvm.experiments.studies.shared.drawing import CYCLE, panels
+def figure(table: DataFrame, study: Study) -> Figure:
+    """Mean and median divergence over the iterations, a panel an exponent; published means."""
+    from attsvm.plotting.studies import CYCLE, panels
 
-    found = compared(config, result)
-    exponents = list(config["steps"])
-    figure, axes = panels(2, rows=(len(exponents) + 1) // 2, sharey=True)
-    for k, p in enumerate(exponents):
-        steps = result[f"{p}.steps"]
-        for j, q in enumerate(exponents):
-            d = found.divergence[p, q]
-            axes[k].loglog(steps[1:], d[1:].mean(axis=1), color=CYCLE[j], label=f"to ℓ{q}, mean")
-            axes[k].loglog(
-                steps[1:], np.median(d[1:], axis=1), ":", color=CYCLE[j], label=f"to ℓ{q}, median"
-            )
-        axes[k].set(xlabel="iteration", title=f"Mirror descent, p = {p}")
-        axes[k].set_ylabel("directional divergence in exponent p")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
-    return figure
+    drawn, axes = panels(2, rows=2, sharey=True)
+    for ax, p in zip(axes, EXPONENTS, strict=True):
+        steps = table[(table.run == p) & (table.step > 0)].groupby("step")
+        for colour, q in zip(CYCLE, EXPONENTS, strict=False):
+            away = steps[f"to_{q}"]
+            ax.loglog(away.mean(), color=colour, label=f"to ℓ{q}, mean")
+            ax.loglog(away.median(), ":", color=colour, label=f"to ℓ{q}, median")
+        ax.set(xlabel="iteration", title=f"Mirror descent, p = {p}")
+        ax.set_ylabel("directional divergence in exponent p")
+    # The published means are of 20,000 iterations of p = 3, each exponent from starts of its own.
+    own = ends_of(table)["3"]
+    for colour, q in zip(CYCLE, EXPONENTS, strict=False):
+        if q in OWN:
+            axes[-1].plot(study.run["longest"], own[f"to_own {q}"].mean(), "o", color=colour,
+                          fillstyle="none")  # fmt: skip
+        if q in study.thresholds["image"]:
+            axes[-1].plot(20_000, study.thresholds["image"][q], "x", color=colour)
+    axes[0].plot([], [], "ko", fillstyle="none", label="mean, own starts")
+    axes[0].plot([], [], "kx", label="the same, published")
+    drawn.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
+    return drawn
 
 
-_FULL = {
-    "seeds": list(range(1, 101)),
-    "seed": 0,
-    "own_starts": {"1.75": 1, "2": 2},
-    "init": "normal:1",
-    "lr": 0.1,
-    "steps": {"1.1": 1500, "1.75": 1500, "2": 2000, "3": 20_000},
-    "image": {"3": 0.008, "2": 0.18, "1.75": 0.21},
-}
-
-CLAIM = Claim(
+STUDY = Study(
     id="C.cross-p-divergence",
     title="Every exponent meets its own solution",
     kind="figure",
-    trust="image",
+    source="figure",
     statement="Averaged over random instances, the iterates of normalized ℓp mirror descent are "
     "nearer, in the directional divergence of exponent p, to the ℓp solution than to those of the "
     "other exponents, each solution taken at the tokens that its own run selects.",
-    full=_FULL,
+    family=published_family,
+    run={"lr": 0.1, "longest": 20_000},
+    seeds=100,
+    first=1,
+    group=25,
+    measure=measure,
+    checks=checks,
+    thresholds={"image": {"3": 0.008, "2": 0.18, "1.75": 0.21}},
+    # The reading of p = 3 to its own solution is of 20,000 iterations.
     quick={
-        **_FULL,
-        "seeds": list(range(1, 11)),
-        "steps": {"1.1": 1500, "1.75": 1500, "2": 2000, "3": 4000},
-        # The reading of p = 3 to its own solution is of 20,000 iterations.
-        "image": {"2": 0.18, "1.75": 0.21},
+        "seeds": 10,
+        "run": {"longest": 4000},
+        "thresholds": {"image": {"2": 0.18, "1.75": 0.21}},
     },
-    run=run,
-    check=check,
-    plot=plot,
+    figure=figure,
     differs="The released runs do not seed W(0), so each exponent starts elsewhere, and their "
     "means mix instances on which the exponents select different tokens. With own starts the means "
     "of the picture (p = 3 to ℓ2 and ℓ1.75) come out again; with one W(0) for all exponents they "

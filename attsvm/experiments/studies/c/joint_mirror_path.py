@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm.experiments.studies.c.joint_mirror import EXPONENTS as PUBLISHED
-from attsvm.experiments.studies.c.joint_mirror import instance, problems
-from attsvm.experiments.studies.claim import (
-    Claim,
-    Config,
-    Finding,
-    Result,
+from attsvm.experiments.group import Group, cosine, selected_by, share
+from attsvm.experiments.studies.c.joint_mirror import EXPONENTS, instance, problems
+from attsvm.experiments.studies.shared.mirror_runs import norm_name
+from attsvm.experiments.study import (
+    Found,
+    Note,
+    Premises,
+    Study,
     at_least,
     at_most,
     equals,
-    noted,
-)
-from attsvm.experiments.studies.shared.mirror_runs import norm_name
-from attsvm.experiments.studies.shared.proof import (
-    cosine,
-    recertified,
-    saved_solutions,
-    selected,
-    share,
-    worst_gap,
+    info,
 )
 from attsvm.norms import norm_of
 from attsvm.problem.selection import Selection
@@ -37,147 +30,122 @@ from attsvm.theory.regularization_path.paths import regpath
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-# The exponents of the published joint runs, and that of its runs on real data.
-EXPONENTS = ("1.1", *PUBLISHED)
+    from pandas import DataFrame
 
 
-def selections() -> list[list[int]]:
-    """Every choice of one token per input."""
-    tokens = instance()
-    return [list(a) for a in product(range(tokens.T), repeat=tokens.n)]
+def measure(group: Group, p: str, radii: list[float], power: float, starts: int) -> dict[str, Any]:
+    """The path of one exponent at the tokens of the largest label margin, by radius of W.
+
+    cosine_, share_: of W and v with their certified solutions; size_: norms over the radii; rival:
+    the least norm of the next selection's decoder over the best one's; inside: the premises hold.
+    """
+    tokens, norm = instance(), norm_of(norm_name(p))
+    selections = [list(a) for a in product(range(tokens.T), repeat=tokens.n)]
+    labels = [solve(problems(alpha)["v"], norm) for alpha in selections]
+    k = int(np.argmin([c.upper for c in labels]))
+    keep = Selection.of(tokens, selections[k])
+    best = {"W": solve(problems(selections[k])["W"], norm), "v": labels[k]}
+    rival = min(c.lower for c in labels if c.W is not None and c is not labels[k])
+    path = regpath(
+        tokens, model="joint-weight", norm=norm_name(p), radii=radii, keep=keep,
+        second=lambda R: R**power, starts=starts,
+    )  # fmt: skip
+    nu = label_margin_constant(tokens, keep, norm=norm).constant
+    inside = nu > 0 and bool(support_inputs(tokens, keep, norm=norm).all())
+    rows = len(radii)
+    columns: dict[str, Any] = {
+        "seed": np.full(rows, group.seeds[0]),
+        "radius": np.array(radii),
+        "tokens": np.full(rows, " ".join(map(str, selections[k]))),
+        "right": np.array([
+            (selected_by(tokens, M) == keep.indices).sum() for M in path.weights["W"]
+        ]),
+        "constant": np.full(rows, nu),
+        "rival": np.full(rows, rival / labels[k].upper),
+        "inside": np.full(rows, inside),
+        "gap": np.full(rows, max(float(c.gap) for c in best.values())),
+    }  # fmt: skip
+    matrices = {"W": path.weights["W"], "v": path.weights["v"][..., None]}
+    sizes = {"W": np.array(radii), "v": np.array(radii) ** power}
+    for part, given in matrices.items():
+        columns[f"cosine_{part}"] = np.array([cosine(M, best[part]) for M in given])
+        columns[f"share_{part}"] = np.array([share(M, best[part]) for M in given])
+        columns[f"size_{part}"] = np.array([float(norm.value(M)) for M in given]) / sizes[part]
+    return columns
 
 
-def run(config: Config) -> Result:
-    """The paths at the tokens of the largest label margin, by exponent; and all label margins."""
-    tokens = instance()
-    out: Result = {"radii": np.array(config["radii"])}
-    for p in EXPONENTS:
-        norm = norm_name(p)
-        margins = [solve(problems(alpha)["v"], norm) for alpha in selections()]
-        out |= saved_solutions(f"{p}.labels", margins)
-        alpha = selections()[int(np.argmin([c.upper for c in margins]))]
-        path = regpath(
-            tokens,
-            model="joint-weight",
-            norm=norm,
-            radii=config["radii"],
-            keep=Selection.of(tokens, alpha),
-            second=lambda R: R ** config["power"],
-            starts=config["starts"],
-        )
-        out |= {f"{p}.W": path.weights["W"], f"{p}.v": path.weights["v"]}
-        out |= saved_solutions(f"{p}.best", [solve(problems(alpha)["W"], norm)])
-    return out
-
-
-def check(config: Config, result: Result) -> Finding:
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """At the last radius W and v are at their certified directions, on the edge of their balls."""
-    tokens = instance()
-    tests, gaps, inside = [], [], 0
-    for p in EXPONENTS:
-        norm = norm_of(norm_name(p))
-        labels = recertified(f"{p}.labels", [problems(a)["v"] for a in selections()], norm, result)
-        k = int(np.argmin([c.upper for c in labels]))
-        alpha = selections()[k]
-        keep = Selection.of(tokens, alpha)
-        best = recertified(f"{p}.best", [problems(alpha)["W"]], norm, result)[0]
-        feasible = [c for c in labels if c.W is not None]
-        gaps.append(worst_gap([best, labels[k]]))
-        nu = label_margin_constant(tokens, keep, norm=norm).constant
-        within = nu > 0 and bool(support_inputs(tokens, keep, norm=norm).all())
-        inside += within
-        rival = min(c.lower for c in feasible if c is not labels[k])
-        W, v = result[f"{p}.W"], result[f"{p}.v"][..., None]
-        R, r = result["radii"][-1], result["radii"][-1] ** config["power"]
-        away = [1 - cosine(M, best) for M in W]
+    inside = 0
+    for p, rows in table.groupby("p", sort=False):
+        first, end = rows.iloc[0], rows.iloc[-1]
+        inside += bool(end.inside)
         found = [
-            equals(
-                f"p = {p}: inputs that select the tokens of the largest label margin",
-                int((selected(tokens, W[-1]) == keep.indices).sum()),
-                tokens.n,
-            ),
-            at_least(f"p = {p}: cosine of W", cosine(W[-1], best), config["cosine"]),
-            at_least(f"p = {p}: margin share of W", share(W[-1], best), config["share"]),
-            at_least(f"p = {p}: cosine of v", cosine(v[-1], labels[k]), config["cosine"]),
-            at_least(f"p = {p}: margin share of v", share(v[-1], labels[k]), config["share"]),
-            equals(f"p = {p}: ‖W‖/R", float(norm.value(W[-1])) / R, 1.0, within=1e-6),
-            equals(f"p = {p}: ‖v‖/r", float(norm.value(v[-1])) / r, 1.0, within=1e-6),
-            at_most(f"p = {p}: 1 − cosine of W, last over first radius", away[-1] / away[0], 0.1),
-            noted(f"p = {p}: label-margin constant, estimated from above", nu),
-            noted(
-                f"p = {p}: least norm of the next selection's decoder over the best one's",
-                rival / labels[k].upper,
-            ),
-        ]
-        tests += found if within else [noted(f"{one.what}, outside", one.seen) for one in found]
-    tests.append(at_most("largest certified gap", max(gaps), 1e-6))
-    premises = (
-        f"{inside} of {len(EXPONENTS)} exponents inside the premises: a positive label-margin "
-        "constant (estimated from above by sampling) and every input supporting the decoder, at "
-        "the tokens of the largest label margin"
+            equals(f"p = {p}: inputs that select the tokens of the largest label margin", end.right,
+                   instance().n),
+            *(at_least(f"p = {p}: {what} of {part}", end[f"{name}_{part}"], thresholds[name])
+              for part in ("W", "v")
+              for name, what in (("cosine", "cosine"), ("share", "margin share"))),
+            equals(f"p = {p}: ‖W‖/R", end.size_W, 1.0, within=1e-6),
+            equals(f"p = {p}: ‖v‖/r", end.size_v, 1.0, within=1e-6),
+            at_most(f"p = {p}: 1 − cosine of W, last over first radius",
+                    (1 - end.cosine_W) / (1 - first.cosine_W), 0.1),
+            info(f"p = {p}: label-margin constant, estimated from above", end.constant),
+            info(f"p = {p}: least norm of the next selection's decoder over the best one's",
+                 end.rival),
+        ]  # fmt: skip
+        for one in found:
+            yield one if end.inside else info(f"{one.what}, outside", one.seen)
+    gap = table.gap.max(skipna=False)
+    yield at_most("largest certified gap", gap, 1e-6)
+    count = table.p.nunique()
+    yield Premises(
+        inside,
+        f"{inside} of {count} exponents inside the premises: a positive label-margin constant "
+        "(estimated from above by sampling) and every input supporting the decoder, at the tokens "
+        "of the largest label margin",
+        gap,
     )
-    reason = (
-        "outside the premises are the exponents whose decoder some input does not support, such "
-        "as p = 1.1, which likes a decoder of one entry: the general form has a relaxed problem "
-        "there, and with r = √R the path ends at the unrelaxed one all the same"
-    )
-    return Finding(
-        tuple(tests), premises, inside, max(gaps), reason if inside < len(EXPONENTS) else ""
-    )
-
-
-def plot(config: Config, result: Result) -> Figure:
-    """1 − cosine of W and v over R, by exponent."""
-    from attsvm.experiments.studies.shared.drawing import CYCLE, panels
-
-    figure, (left, right) = panels(2, sharey=True)
-    for k, p in enumerate(EXPONENTS):
-        labels = recertified(
-            f"{p}.labels", [problems(a)["v"] for a in selections()], norm_name(p), result
+    if inside < count:
+        yield Note(
+            "outside the premises are the exponents whose decoder some input does not support, "
+            "such as p = 1.1, which likes a decoder of one entry: the general form has a relaxed "
+            "problem there, and with r = √R the path ends at the unrelaxed one all the same"
         )
-        place = int(np.argmin([c.upper for c in labels]))
-        best = recertified(f"{p}.best", [problems(selections()[place])["W"]], norm_name(p), result)[
-            0
-        ]
-        name = f"p = {p}, tokens {tuple(selections()[place])}"
-        for axes, path, target in (
-            (left, result[f"{p}.W"], best),
-            (right, result[f"{p}.v"][..., None], labels[place]),
-        ):
-            axes.loglog(
-                result["radii"],
-                [max(1 - cosine(M, target), 1e-12) for M in path],
-                ".-",
-                color=CYCLE[k],
-                label=name,
-            )
+
+
+def figure(table: DataFrame, study: Study) -> Figure:
+    """1 − cosine of W and v over R, by exponent."""
+    from attsvm.plotting.studies import CYCLE, panels
+
+    drawn, (left, right) = panels(2, sharey=True)
+    for colour, (p, rows) in zip(CYCLE, table.groupby("p", sort=False), strict=False):
+        name = f"p = {p}, tokens ({rows.tokens.iloc[0].replace(' ', ', ')})"
+        for axes, part in ((left, "W"), (right, "v")):
+            off = (1 - rows[f"cosine_{part}"]).clip(lower=1e-12)
+            axes.loglog(rows.radius, off, ".-", color=colour, label=name)
     left.set(xlabel="R", ylabel="1 − cosine to the certified direction", title="Attention W")
     right.set(xlabel="R (radius of v: √R)", title="Decoder v")
     left.legend(frameon=False, fontsize=7.5)
-    return figure
+    return drawn
 
 
-_FULL = {
-    "radii": [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0],
-    "power": 0.5,
-    "starts": 3,
-    "cosine": 0.999,
-    "share": 0.99,
-}
-
-CLAIM = Claim(
+STUDY = Study(
     id="C.joint-mirror-path",
     title="Joint ℓp regularization path",
     kind="theorem",
-    trust="as recalled",
+    source="from memory",
     statement="Minimising the logistic loss over ‖W‖_p ≤ R and ‖v‖_p ≤ r with both radii growing, "
     "where any attention off the selected tokens costs label margin, v tends to the ℓp max-margin "
     "decoder and W to the ℓp attention solution when every selected token supports the decoder.",
-    full=_FULL,
-    quick={**_FULL, "radii": [1.0, 30.0, 1000.0], "starts": 1},
-    run=run,
-    check=check,
-    plot=plot,
+    # The exponents of the published joint runs, and that of its runs on real data.
+    grid={"p": ["1.1", *EXPONENTS]},
+    run={"radii": [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0], "power": 0.5, "starts": 3},
+    measure=measure,
+    checks=checks,
+    thresholds={"cosine": 0.999, "share": 0.99},
+    quick={"run": {"radii": [1.0, 30.0, 1000.0], "starts": 1}},
+    figure=figure,
     reference="julistiono2024mirror",
+    published=True,
 )

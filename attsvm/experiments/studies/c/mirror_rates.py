@@ -7,6 +7,7 @@ what the rates are functions of; it reaches hundreds where a run of constant ste
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,24 +15,20 @@ import numpy as np
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate
-from attsvm.experiments.studies.claim import (
-    Claim,
-    Config,
-    Finding,
-    Result,
-    Test,
+from attsvm.experiments.group import Group, selected_by
+from attsvm.experiments.studies.shared.mirror_runs import norm_name, thinned
+from attsvm.experiments.studies.shared.published import published_family
+from attsvm.experiments.study import (
+    Check,
+    Found,
+    Note,
+    Premises,
+    Study,
     at_least,
     at_most,
-    noted,
+    info,
 )
-from attsvm.experiments.studies.shared.mirror_runs import norm_name, problems
-from attsvm.experiments.studies.shared.proof import (
-    recertified,
-    saved_solutions,
-    selected,
-    worst_gap,
-)
-from attsvm.experiments.studies.shared.published import published_stack
+from attsvm.experiments.table import joined
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
@@ -39,17 +36,19 @@ from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.measures import bregman
 from attsvm.theory.optima import optimality
-from attsvm.theory.rates import SHAPES, RateComparison, compare, fit
+from attsvm.theory.rates import SHAPES, compare, fit
 from attsvm.training.heads import head_of
 from attsvm.training.losses import loss_of
 from attsvm.training.models import model_of
 from attsvm.training.models.gradient.batch import Batch
-from attsvm.training.models.model import Evaluation, evaluate
+from attsvm.training.models.model import evaluate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 _COMPARED = ("1/log t", "log log t/log t", "(log log t)^2/log t", "(log t)^-a", "t^-a")
+METHODS = ("attention", "logistic regression")
 # The stated bounds, and the power of 1/log t in each.
 BOUNDS = {
     "1.1": ("(log t)^-0.1", 0.1),
@@ -61,6 +60,8 @@ BOUNDS = {
 # The share of log t that is looked at, where it is not the last half: near p = 1 log t grows by
 # decades within a run, and its last half has few records.
 _TAIL = {"1.1": 0.9}
+# The log of the flow time from which on a run is looked at.
+_FROM = 2.0
 
 
 def step_sizes(p: float, lr: float) -> Any:
@@ -72,11 +73,18 @@ def step_sizes(p: float, lr: float) -> Any:
     return lambda step: (lr * (step + 1.0)) ** (p - 2)
 
 
-def log_slope(found: Evaluation, block: str, norm: Norm) -> Floats:
-    """log ‖g‖_dual (R,) of one block of the gradients of a stack."""
-    G = found.gradient.direction[block]
+def log_slope(x: Floats, tokens: Tokens, v: Floats | None, norm: Norm) -> Floats:
+    """log ‖g‖_dual (R,) of the gradients at W (R, d, d) under a head, or at v (R, d) without."""
+    found = evaluate(
+        model_of("joint-prompt" if v is None else "weight"),
+        {"p": np.zeros_like(x), "v": x} if v is None else {"W": x},
+        Batch.of([tokens] * len(x)),
+        None if v is None else head_of(v, tokens.d),
+        loss_of("logistic"),
+    )
+    G = found.gradient.direction["v" if v is None else "W"]
     sizes = [float(norm.dual(g if g.ndim == 2 else g[:, None])) for g in G]
-    return np.log(sizes) + found.gradient.log_scale[block]
+    return np.log(sizes) + found.gradient.log_scale["v" if v is None else "W"]
 
 
 def flow_clock(steps: Ints, log_rate: Floats) -> Floats:
@@ -97,168 +105,146 @@ def linear(tokens: Tokens, v: Floats) -> Tokens:
     return Tokens(np.asarray(tokens.X)[np.arange(tokens.n), best][:, None], labels=tokens.labels)
 
 
-def _labels(tokens: Tokens) -> Problem:
-    return Problem.of_labels(tokens, Selection.of(tokens, [0] * tokens.n))
+def measure(group: Group, p: str, method: str, lr: float, steps: int) -> dict[str, Any]:
+    """Attention from W = 0 or logistic regression from 0: clock, divergence and law.
 
-
-def run(config: Config) -> Result:
-    """Attention from W = 0 and logistic regression from 0, in each exponent."""
-    tokens, heads = published_stack(config["seeds"])
-    lines = [linear(t, v) for t, v in zip(tokens, heads, strict=True)]
-    out: Result = {}
-    for p in BOUNDS:
-        given = {
-            "optimizer": f"nmirror:{p}",
-            "lr": config["lr"],
-            "steps": config["steps"],
-            "schedule": step_sizes(float(p), config["lr"]),
-        }
-        path = train(tokens, head=heads, **given)
-        out |= {f"{p}.steps": path.steps, f"{p}.W": path.weights["W"]}
-        out |= saved_solutions(
-            f"{p}.best", solve_many(problems(tokens, path.weights["W"][-1]), norm_name(p))
-        )
-        # With one token per input the decoder alone moves: this is logistic regression.
-        path = train(lines, model="joint-prompt", **given)
-        out |= {f"{p}.line.steps": path.steps, f"{p}.line.v": path.weights["v"]}
-        out |= saved_solutions(
-            f"{p}.line.best", solve_many([_labels(t) for t in lines], norm_name(p))
-        )
-    return out
-
-
-def curves(
-    config: Config, result: Result, p: str, *, line: bool
-) -> tuple[list[tuple[Floats, Floats]], list[Certificate]]:
-    """(log flow time, divergence) of each instance, from its weights; and the certificates."""
-    tokens, heads = published_stack(config["seeds"])
-    norm, sizes = norm_of(norm_name(p)), step_sizes(float(p), config["lr"])
-    steps = result[f"{p}.line.steps" if line else f"{p}.steps"]
-    rate = np.log([config["lr"] * sizes(int(s)) for s in steps])
-    stack = [linear(t, v) for t, v in zip(tokens, heads, strict=True)] if line else tokens
-    W = result[f"{p}.line.v"] if line else result[f"{p}.W"]
-    posed = [_labels(t) for t in stack] if line else problems(tokens, W[-1])
-    best = recertified(f"{p}.line.best" if line else f"{p}.best", posed, norm, result)
-    out = []
-    for b, t in enumerate(stack):
-        x = W[:, b]
-        blocks = {"p": np.zeros_like(x), "v": x} if line else {"W": x}
-        found = evaluate(
-            model_of("joint-prompt" if line else "weight"),
-            blocks,
-            Batch.of([t] * len(x)),
-            None if line else head_of(heads[b], t.d),
-            loss_of("logistic"),
-        )
-        clock = flow_clock(steps, rate - log_slope(found, "v" if line else "W", norm))
-        target = best[b].W
-        known = target is not None and np.isfinite(best[b].gap)
-        away = bregman(x[..., None] if line else x, target, float(p)) if known else clock * np.nan
-        seen = clock > config["from"]
-        out.append((clock[seen], np.asarray(away)[seen]))
-    return out, best
-
-
-def _law(curve: tuple[Floats, Floats], p: str) -> tuple[RateComparison, float, float, float]:
-    """The comparison of shapes, the power of 1/log t, its error, and the ratio to the bound.
-
-    The ratio: the largest D/bound in the late half of the window over that in the early half.
+    A row for each record that is kept. clock: log of the flow time; local: attention ends at tokens
+    that are certified locally optimal; the others are those of `_law`.
     """
-    clock, away = curve
+    attention, name, sizes = method == METHODS[0], norm_name(p), step_sizes(float(p), lr)
+    pairs = list(zip(group.tokens, group.heads, strict=True))
+    # With one token per input the decoder alone moves: this is logistic regression.
+    stack = group.tokens if attention else [linear(t, v) for t, v in pairs]
+    path = train(
+        stack, model="weight" if attention else "joint-prompt", optimizer=f"nmirror:{p}",
+        head=group.heads if attention else None, lr=lr, steps=steps, schedule=sizes,
+    )  # fmt: skip
+    log_sizes = np.log([lr * sizes(int(step)) for step in path.steps])
+    weights = path.weights["W" if attention else "v"]
+    pose = Problem.of if attention else Problem.of_labels
+    ends = [
+        Selection.of(t, selected_by(t, W) if attention else [0] * t.n)
+        for t, W in zip(stack, weights[-1], strict=True)
+    ]
+    best = solve_many([pose(t, keep) for t, keep in zip(stack, ends, strict=True)], name)
+    blocks = []
+    for b, (tokens, v) in enumerate(pairs):
+        head = v if attention else None
+        log_rate = log_sizes - log_slope(weights[:, b], stack[b], head, norm_of(name))
+        clock = flow_clock(path.steps, log_rate)
+        seen = clock > _FROM
+        clock, away = clock[seen], _divergence(weights[seen, b], best[b], p)
+        about = {
+            "seed": group.seeds[b],
+            "local": not attention or bool(optimality(tokens, ends[b], v, name).locally),
+            **_law(clock, away, p),
+            "end": clock[-1],
+            "gap": float(best[b].gap),
+        }
+        keep = thinned(clock)
+        columns = {key: np.full(len(keep), value) for key, value in about.items()}
+        blocks.append({**columns, "clock": clock[keep], "divergence": away[keep]})
+    return joined(blocks, "mirror rates")
+
+
+def _divergence(W: Floats, best: Certificate, p: str) -> Floats:
+    """The divergence of each W (R, d, d), or v (R, d), from the solution; nan without one."""
+    if best.W is None or not np.isfinite(best.gap):
+        return np.full(len(W), np.nan)
+    return np.asarray(bregman(W if W.ndim == 3 else W[..., None], best.W, float(p)))
+
+
+def _bound(p: str, clock: Floats) -> Floats:
+    """The log of the stated bound of exponent p."""
+    name, exponent = BOUNDS[p]
+    return SHAPES[name].s(clock) if name in SHAPES else -exponent * np.log(clock)
+
+
+def _law(clock: Floats, away: Floats, p: str) -> dict[str, Any]:
+    """The law of a divergence: decided, log_law, power, error, growth; nan without a solution.
+
+    decided: the comparison of shapes names one; log_law: it is a power of log t. power: the power
+    of 1/log t, with its error. growth: the largest D/bound in the late half of the window over
+    that in the early half.
+    """
+    if not np.isfinite(away).all():
+        numbers = dict.fromkeys(("power", "error", "growth"), np.nan)
+        return {"decided": False, "log_law": False, **numbers}
     tail = _TAIL.get(p, 0.5)
     found = compare(clock, away, shapes=_COMPARED, clock="log t", tail=tail)
     power = fit(clock, away, "(log t)^-a", clock="log t", tail=tail)
     seen = clock >= power.window[0]
-    name, exponent = BOUNDS[p]
-    s = SHAPES[name].s(clock[seen]) if name in SHAPES else -exponent * np.log(clock[seen])
-    ratio = np.log(away[seen]) - s
+    ratio = np.log(away[seen]) - _bound(p, clock[seen])
     late = clock[seen] > np.mean(power.window)
-    grown = float(np.exp(ratio[late].max() - ratio[~late].max()))
-    return found, float(power.exponent or 0.0), float(power.exponent_error or 0.0), grown
+    return {
+        "decided": found.decided,
+        "log_law": found.verdict == "(log t)^-a",
+        "power": float(power.exponent or 0.0),
+        "error": float(power.exponent_error or 0.0),
+        "growth": float(np.exp(ratio[late].max() - ratio[~late].max())),
+    }
 
 
-def _middle(values: list[float]) -> float:
-    """The median; nan of nothing."""
-    return float(np.median(values)) if values else float("nan")
-
-
-def check(config: Config, result: Result) -> Finding:
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """The power of 1/log t is at least the bound's, where the fits say that it can be read off."""
-    tokens, heads = published_stack(config["seeds"])
-    tests: list[Test] = []
-    gaps: list[float] = []
-    unread: list[str] = []
-    judged = early = away = 0
+    once = table.drop_duplicates(["p", "seed", "method"])
+    runs, lines = (once[once.method == method] for method in METHODS)
+    local = runs[runs.local]
+    found: list[Check] = []
     for p, (bound, exponent) in BOUNDS.items():
-        found, best = curves(config, result, p, line=False)
-        beside, solved = curves(config, result, p, line=True)
-        gaps.append(worst_gap([*best, *solved]))
-        powers, grown, ends, shape = [], [], [], []
-        for b, curve in enumerate(found):
-            W = result[f"{p}.W"][-1, b]
-            keep = Selection.of(tokens[b], selected(tokens[b], W))
-            if not optimality(tokens[b], keep, heads[b], norm_name(p)).locally:
-                away += 1
-            elif not np.isfinite(curve[1]).all():
-                powers.append((float("nan"), 0.0))
-            else:
-                law, a, error, ratio = _law(curve, p)
-                early += not law.decided
-                ends.append(curve[0][-1])
-                if law.decided:
-                    judged += 1
-                    powers.append((a, error))
-                    grown.append(ratio)
-                    shape.append(law.verdict == "(log t)^-a")
-        lines = [_law(curve, p)[1] for curve in beside if np.isfinite(curve[1]).all()]
-        unread += [] if grown else [p]
-        least = float(np.min([a - 2 * e for a, e in powers])) if powers else float("nan")
-        tests += [
-            at_least(f"p = {p}: least power of 1/log t, less two errors", least, exponent),
-            at_most(
-                f"p = {p}: largest growth of D/[{bound}] over the late half",
-                max(grown, default=float("nan")),
-                1.0,
-            ),
-            noted(f"p = {p}: median power of 1/log t", _middle([a for a, _ in powers])),
-            noted(f"p = {p}: the same for logistic regression", _middle(lines)),
-            noted(f"p = {p}: runs whose law is a power of log t", sum(shape)),
-            noted(f"p = {p}: median log flow time at the end", _middle(ends)),
-        ]
-    tests.append(at_most("largest certified gap", max(gaps), 1e-6))
-    count = len(BOUNDS) * len(config["seeds"])
-    premises = (
-        f"of {count} runs {judged} are judged: {away} end at tokens that are not certified locally "
-        f"optimal, {early} are not yet asymptotic; flow time of normalized steps, not step numbers"
+        here = local[local.p == p]
+        decided = here[here.decided]
+        # A run without a certified solution counts as one without a power.
+        powers = here[here.decided | here.power.isna()]
+        beside = lines[lines.p == p]
+        found += [
+            at_least(f"p = {p}: least power of 1/log t, less two errors",
+                     (powers.power - 2 * powers.error).min(skipna=False), exponent),
+            at_most(f"p = {p}: largest growth of D/[{bound}] over the late half",
+                    decided.growth.max(skipna=False), 1.0),
+            info(f"p = {p}: median power of 1/log t", powers.power.median(skipna=False)),
+            info(f"p = {p}: the same for logistic regression", beside.power.median()),
+            info(f"p = {p}: runs whose law is a power of log t", decided.log_law.sum()),
+            info(f"p = {p}: median log flow time at the end",
+                 here[here.power.notna()].end.median()),
+        ]  # fmt: skip
+    gap = table.gap.max(skipna=False)
+    yield from [*found, at_most("largest certified gap", gap, 1e-6)]
+    judged = int(local.decided.sum())
+    early = int((local.power.notna() & ~local.decided).sum())
+    unread = [p for p in BOUNDS if not local[local.p == p].decided.any()]
+    yield Premises(
+        0 if unread else judged,
+        f"of {len(runs)} runs {judged} are judged: {len(runs) - len(local)} end at tokens that are "
+        f"not certified locally optimal, {early} are not yet asymptotic; flow time of normalized "
+        "steps, not step numbers",
+        gap,
     )
-    reason = f"no law can be read off the runs of p = {', '.join(unread)}" if unread else ""
-    if not unread and all(test.met is not False for test in tests):
-        reason = _FASTER
-    return Finding(tuple(tests), premises, 0 if unread else judged, max(gaps), reason)
+    if unread:
+        yield Note(f"no law can be read off the runs of p = {', '.join(unread)}")
+    elif all(check.met is not False for check in found) and gap <= 1e-6:
+        yield Note(_FASTER)
 
 
-def plot(config: Config, result: Result) -> Figure:
+def figure(table: DataFrame, study: Study) -> Figure:
     """Divergence over the log of the flow time, attention and linear model, with the bounds."""
-    from attsvm.experiments.studies.shared.drawing import CYCLE, panels
+    from attsvm.plotting.studies import CYCLE, panels
 
-    figure, axes = panels(2, rows=2, sharey=True)
-    for k, (p, (bound, exponent)) in enumerate(BOUNDS.items()):
-        last = 10.0
-        for j, (line, name) in enumerate(((False, "attention"), (True, "logistic regression"))):
-            for b, (clock, away) in enumerate(curves(config, result, p, line=line)[0]):
-                last = max(last, float(clock[-1]))
-                axes[k].loglog(
-                    clock, away, color=CYCLE[j], linewidth=1, label=name if b == 0 else None
-                )
-        clock = np.geomspace(10, last, 50)
-        s = SHAPES[bound].s(clock) if bound in SHAPES else -exponent * np.log(clock)
-        axes[k].loglog(clock, np.exp(s), "k--", linewidth=1, label=f"bound {bound}")
+    drawn, axes = panels(2, rows=2, sharey=True)
+    for ax, (p, (bound, _)) in zip(axes, BOUNDS.items(), strict=True):
+        runs = table[table.p == p]
+        for colour, (name, of) in zip(CYCLE, runs.groupby("method", sort=False), strict=False):
+            for k, (_, rows) in enumerate(of.groupby("seed")):
+                ax.loglog(rows.clock, rows.divergence, color=colour, linewidth=1,
+                          label=name if k == 0 else None)  # fmt: skip
+        clock = np.geomspace(10, max(10.0, runs.clock.max()), 50)
+        ax.loglog(clock, np.exp(_bound(p, clock)), "k--", linewidth=1, label=f"bound {bound}")
         square = 2 * min(float(p) - 1, 1.0)
-        axes[k].loglog(clock, clock**-square, ":", color="#888888", label=f"(log t)^−{square:g}")
-        axes[k].set(xlabel="log of the flow time t", title=f"p = {p}")
-        axes[k].legend(frameon=False, fontsize=7.5, loc="lower left")
-        axes[k].set_ylabel("directional divergence D")
-    return figure
+        ax.loglog(clock, clock**-square, ":", color="#888888", label=f"(log t)^−{square:g}")
+        ax.set(xlabel="log of the flow time t", title=f"p = {p}")
+        ax.legend(frameon=False, fontsize=7.5, loc="lower left")
+        ax.set_ylabel("directional divergence D")
+    return drawn
 
 
 _FASTER = (
@@ -271,20 +257,23 @@ _FASTER = (
     "here."
 )
 
-_FULL = {"seeds": [1, 2, 3, 4, 5, 6], "lr": 0.1, "steps": 8000, "from": 2.0}
-
-CLAIM = Claim(
+STUDY = Study(
     id="C.mirror-rates",
     title="Rates of mirror descent's direction",
     kind="theorem",
-    trust="as recalled",
+    source="from memory",
     statement="The directional divergence of ℓp mirror descent from the ℓp solution of the locally "
     "optimal tokens it selects is O(log log t/log t) for p > 2, O((log log t)²/log t) for p = 2 "
     "and O((log t)^−(p−1)) for 1 < p < 2.",
-    full=_FULL,
-    quick={**_FULL, "seeds": [1, 3], "steps": 1500},
-    run=run,
-    check=check,
-    plot=plot,
+    family=published_family,
+    grid={"p": list(BOUNDS), "method": METHODS},
+    run={"lr": 0.1, "steps": 8000},
+    seeds=6,
+    first=1,
+    group=3,
+    measure=measure,
+    checks=checks,
+    quick={"seeds": 3, "run": {"steps": 1500}},
+    figure=figure,
     reference="julistiono2024mirror",
 )

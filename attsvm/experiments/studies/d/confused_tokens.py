@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.experiments.studies.claim import (
-    Claim,
-    Config,
-    Finding,
-    Result,
+from attsvm.datasets.sentences import realizable
+from attsvm.experiments.group import Group
+from attsvm.experiments.studies.shared import sentence_runs as shared
+from attsvm.experiments.studies.shared.exact_columns import (
+    ExactColumns,
+    Given,
+    add_entries,
+    scattered_kinds,
+    small_set,
+)
+from attsvm.experiments.study import (
+    EXAMPLE,
+    Found,
+    Note,
+    Premises,
+    Study,
     at_least,
     at_most,
     equals,
-    noted,
-    seeds_of,
+    info,
 )
-from attsvm.experiments.studies.shared.exact_columns import ExactColumns, Given, small_set, worst
-from attsvm.experiments.studies.shared.sentence_runs import (
-    drawn,
-    ends_kept,
-    paths_kept,
-    saved_columns,
-    staged,
-)
-from attsvm.next_token.order import KINDS, orders
-from attsvm.next_token.problems import solve_attention
+from attsvm.next_token.order import KINDS
 from attsvm.next_token.sentences import Sentences
+from attsvm.next_token.training.train import Stages
 from attsvm.next_token.unseen import PAIRS, answer_unseen, kinds_in_order
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 # Small sets; the last token is in no sentence.
 EXAMPLES: dict[str, tuple[int, Given]] = {
@@ -46,41 +50,76 @@ COLUMNS = {
     "tie": [Fraction(1), Fraction(0), Fraction(0), Fraction(-1), Fraction(0)],
     "reversal": [3 * _HALF, _HALF, -_HALF, Fraction(0), -3 * _HALF, Fraction(0)],
 }
+HOW = ("strict", "tied", "reversed")
+# Of so many seeds in a row, the first `trained` ones are trained on.
+EVERY = 40
 
 
-def _sets(config: Config) -> dict[str, Sentences]:
-    """All sets by name: those drawn by their seed, and the examples."""
-    return {str(seed): drawn(config, seed) for seed in seeds_of(config)} | {
-        name: small_set(*given) for name, given in EXAMPLES.items()
+def measure(
+    group: Group,
+    data: str,
+    vocabulary: int,
+    length: int,
+    count: int,
+    trained: int,
+    steps: Sequence[int],
+    rates: Sequence[float],
+) -> dict[str, Any]:
+    """What is found of the solution of every set; both stages on some of them."""
+    rows = shared.LongTable()
+    for seed in group.seeds if data == "drawn" else (EXAMPLE,):
+        if data in EXAMPLES:
+            sentences = small_set(*EXAMPLES[data])
+        else:
+            drawn = realizable(vocabulary, length, count, seed)
+            sentences = Sentences.of(drawn, vocabulary=vocabulary)
+        one = ExactColumns(sentences)
+        rows.add(seed, _solved(one))
+        add_entries(rows, seed, one)
+        if data in EXAMPLES:
+            asked = EXAMPLES[data][1][0][0][-1]
+            rows.add(seed, {"as worked out": one.U.get(asked) == COLUMNS[data]})
+        if data in EXAMPLES or seed % EVERY < trained:
+            stages = shared.staged(sentences, steps, rates)
+            rows.add(seed, {"wrong signs": one.wrong_signs(stages.W_kq)})
+            rows.add(seed, _pairs(one, "after training", stages.W_kq))
+            if data == "reversal":
+                _add_reversal(rows, seed, stages)
+    return rows.columns()
+
+
+def _solved(one: ExactColumns) -> dict[str, Any]:
+    """The numbers of one set's solution."""
+    top, low = one.entries(KINDS[0]), one.entries(KINDS[2])
+    return {
+        "inside": one.premises.realizable and one.premises.dominant,
+        "confused": bool(one.premises.confused.size),
+        "columns": len(one.U),
+        "below 0": sum(v < 0 for v in top),
+        "above 0": sum(v > 0 for v in low),
+        "stray": one.stray(),
+        "idle": _idle(one),
+        "part sum": _sums(one),
+        "off": one.off,
+        "gap": one.found.gap,
+        "non-optimal": len(low),
+        "non-optimal at 0": sum(v == 0 for v in low),
+        **_pairs(one, "in the solution"),
     }
 
 
-def _trained(config: Config) -> list[str]:
-    """The names of the drawn sets that are trained on."""
-    return [str(seed) for seed in seeds_of(config)[: config["trained"]]]
-
-
-def run(config: Config) -> Result:
-    """The solution of every set; both stages on some of them and on the examples."""
-    out: Result = {}
-    for name, sentences in _sets(config).items():
-        found = solve_attention(orders(sentences), np.eye(sentences.vocabulary))
-        out |= saved_columns(f"{name}.best", found)
-        if name in EXAMPLES:
-            out |= paths_kept(name, staged(config, sentences))
-        elif name in _trained(config):
-            out |= ends_kept(name, staged(config, sentences))
-    return out
-
-
-def _pairs(one: ExactColumns, W: Floats | None = None) -> Floats:
-    """Pairs strict, tied and reversed (5, 3) in the order of PAIRS: of the solution, or of W."""
-    total = np.zeros((len(PAIRS), 3))
+def _pairs(one: ExactColumns, when: str, W: Floats | None = None) -> dict[str, Any]:
+    """Pairs of kinds strict, tied and reversed: of the solution, or of W."""
+    total = np.zeros((len(PAIRS), len(HOW)))
     for q, u in one.U.items():
         column = np.array([float(v) for v in u]) if W is None else W[:, q]
         found = kinds_in_order(one.orders[q], column, accuracy=1e-9 if W is None else 0.0)
         total += [[found[pair].strict, found[pair].tied, found[pair].reversed] for pair in PAIRS]
-    return total
+    return {
+        f"{a} over {b}: pairs {how} {when}": number
+        for (a, b), row in zip(PAIRS, total, strict=True)
+        for how, number in zip(HOW, row, strict=True)
+    }
 
 
 def _idle(one: ExactColumns) -> int:
@@ -94,140 +133,126 @@ def _idle(one: ExactColumns) -> int:
 
 
 def _sums(one: ExactColumns) -> float:
-    """The largest sum of a kept column over a part of its order."""
+    """The largest sum of a column over a part of its order."""
     return max(
         float(np.abs(np.bincount(o.parts, one.found.W[o.tokens, q])).max(initial=0.0))
         for q, o in one.orders.items()
     )
 
 
-def check(config: Config, result: Result) -> Finding:
-    """The weak optimizer, exactly; then ties and reversals, in the solution and after training."""
-    sets = {name: ExactColumns(name, s, result) for name, s in _sets(config).items()}
-    ok = {n: one for n, one in sets.items() if one.premises.realizable and one.premises.dominant}
-    beyond = sum(bool(one.premises.confused.size) for one in ok.values())
-    gap = max(one.found.gap for one in sets.values())
-    kinds = {k: [v for one in ok.values() for v in one.entries(k)] for k in KINDS}
-    ends = {n: result[f"{n}.W_kq"][-1] for n in EXAMPLES if n in ok}
-    ends |= {n: result[f"{n}.W_kq"] for n in _trained(config) if n in ok}
-    solution = np.sum([_pairs(one) for one in ok.values()], axis=0)
-    learned = np.sum([_pairs(ok[name], W) for name, W in ends.items()], axis=0)
-    lowest = [v for name, one in ok.items() if name not in EXAMPLES for v in one.entries(KINDS[2])]
+def _add_reversal(rows: shared.LongTable, seed: int, stages: Stages) -> None:
+    """The answers of the trained model on two unseen sentences, and the column while it trains."""
     words = np.array([[1, 3, 4], [3, 5, 4]])  # confused and optimal; optimal and never seen
-    last = {block: result[f"reversal.{block}"][-1] for block in ("W_ov", "W_kq")}
-    answer = answer_unseen(words, last["W_ov"], last["W_kq"], np.eye(6))
-    tests = (
-        equals("optimal tokens below 0", sum(v < 0 for v in kinds[KINDS[0]]), 0),
-        equals("non-optimal tokens above 0", sum(v > 0 for v in kinds[KINDS[2]]), 0),
-        equals("non-comparable tokens not at 0", sum(one.stray() for one in ok.values()), 0),
-        equals(
-            "optimal and non-optimal tokens not at 0 just where a multiplier is above 0",
-            sum(_idle(one) for one in ok.values()),
-            0,
-        ),
-        at_most("largest sum of a column over a part", max(_sums(o) for o in ok.values()), 1e-9),
-        at_most("kept columns from the exact ones", worst([o.off for o in ok.values()]), 1e-9),
-        equals(
-            "examples whose exact column is the one worked out by hand",
-            sum(sets[n].U.get(EXAMPLES[n][1][0][0][-1]) == COLUMNS[n] for n in EXAMPLES),
-            len(EXAMPLES),
-        ),
-        equals(
-            "trained entries whose sign is not that of their kind",
-            sum(ok[name].wrong_signs(W) for name, W in ends.items()),
-            0,
-        ),
-        at_least("pairs of kinds tied in the solution", solution[:, 1].sum(), 1),
-        at_least("pairs of kinds reversed in the solution", solution[:, 2].sum(), 1),
-        at_least("pairs of kinds reversed after training", learned[:, 2].sum(), 1),
-        equals("five tokens: the trained model answers by the confused one", answer.output[0], 2),
-        *(
-            noted(f"{a} over {b}: pairs {what} in the solution", n)
-            for (a, b), row in zip(PAIRS, solution, strict=True)
-            for what, n in zip(("strict", "tied", "reversed"), row, strict=True)
-        ),
-        noted(
-            "drawn sets: share of non-optimal tokens at exactly 0",
-            sum(v == 0 for v in lowest) / max(len(lowest), 1),
-        ),
-        noted(
-            "five tokens: attention on the optimal token beside a non-comparable one",
-            answer.mass[1],
-        ),
-        at_most("largest certified gap", gap, 1e-9),
-    )
-    return Finding(
-        tests,
-        f"{len(ok)} of {len(sets)} sets realizable with optimal tokens that occur most, {beyond} "
-        f"of them with confused tokens, outside the paper's premises; {len(ends)} trained on; "
-        f"{sum(len(one.U) for one in ok.values())} columns in exact arithmetic",
+    answer = answer_unseen(words, stages.W_ov, stages.W_kq, np.eye(6))
+    rows.add(seed, {"answer": answer.output[0], "attention": answer.mass[1]})
+    path = stages.attention
+    rows.run(seed, path.steps, {f"token {x}": path.weights["W_kq"][:, 0, x, 4] for x in range(6)})
+
+
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+    """The weak optimizer, exactly; then ties and reversals, in the solution and after training."""
+    every = shared.numbers_of(table)
+    ok = every[every.inside == 1]
+    trained = ok[ok["wrong signs"].notna()]
+    drawn = ok[ok.data == "drawn"]
+    reversal = ok[ok.data == "reversal"].squeeze()
+
+    def pairs(rows: DataFrame, how: str, when: str) -> float:
+        return float(sum(rows[f"{a} over {b}: pairs {how} {when}"].sum() for a, b in PAIRS))
+
+    yield equals("optimal tokens below 0", ok["below 0"].sum(), 0)
+    yield equals("non-optimal tokens above 0", ok["above 0"].sum(), 0)
+    yield equals("non-comparable tokens not at 0", ok.stray.sum(), 0)
+    what = "optimal and non-optimal tokens not at 0 just where a multiplier is above 0"
+    yield equals(what, ok.idle.sum(), 0)
+    yield at_most("largest sum of a column over a part", np.max(ok["part sum"].array), 1e-9)
+    yield at_most("kept columns from the exact ones", np.max(ok.off.array), 1e-9)
+    what = "examples whose exact column is the one worked out by hand"
+    yield equals(what, every["as worked out"].sum(), len(EXAMPLES))
+    what = "trained entries whose sign is not that of their kind"
+    yield equals(what, trained["wrong signs"].sum(), 0)
+    tied, back = (pairs(ok, how, "in the solution") for how in HOW[1:])
+    learned = pairs(trained, "reversed", "after training")
+    yield at_least("pairs of kinds tied in the solution", tied, 1)
+    yield at_least("pairs of kinds reversed in the solution", back, 1)
+    yield at_least("pairs of kinds reversed after training", learned, 1)
+    yield equals("five tokens: the trained model answers by the confused one", reversal.answer, 2)
+    for a, b in PAIRS:
+        for how in HOW:
+            name = f"{a} over {b}: pairs {how} in the solution"
+            yield info(name, ok[name].sum())
+    share = drawn["non-optimal at 0"].sum() / max(drawn["non-optimal"].sum(), 1)
+    yield info("drawn sets: share of non-optimal tokens at exactly 0", share)
+    what = "five tokens: attention on the optimal token beside a non-comparable one"
+    yield info(what, reversal.attention)
+    gap = float(np.max(every.gap.array))
+    yield at_most("largest certified gap", gap, 1e-9)
+    beyond = int(ok.confused.sum())
+    yield Premises(
         beyond,
+        f"{len(ok)} of {len(every)} sets realizable with optimal tokens that occur most, {beyond} "
+        f"of them with confused tokens, outside the paper's premises; {len(trained)} trained on; "
+        f"{int(ok['columns'].sum())} columns in exact arithmetic",
         gap,
-        f"Of {int(solution.sum())} pairs that the ordering of kinds puts one over the other, "
-        f"{int(solution[:, 1].sum())} tie in the solution and {int(solution[:, 2].sum())} are "
-        f"reversed, all of these with a confused token. After training {int(learned[:, 2].sum())} "
-        f"of {int(learned.sum())} are reversed: a confused token of a long chain is above an "
-        "optimal one whose constraints are slack. With the query 4, the sentences 0 1 4, 1 2 4, "
-        "2 4, 3 4 and the optimal tokens 0, 1, 2, 3 the exact column is (3/2, 1/2, −1/2, 0, −3/2).",
+    )
+    total, after = (
+        int(sum(pairs(rows, how, when) for how in HOW))
+        for rows, when in ((ok, "in the solution"), (trained, "after training"))
+    )
+    yield Note(
+        f"Of {total} pairs that the ordering of kinds puts one over the other, {int(tied)} tie in "
+        f"the solution and {int(back)} are reversed, all of these with a confused token. After "
+        f"training {int(learned)} of {after} are reversed: a confused token of a long chain is "
+        "above an optimal one whose constraints are slack. With the query 4, the sentences 0 1 4, "
+        "1 2 4, 2 4, 3 4 and the optimal tokens 0, 1, 2, 3 the exact column is "
+        "(3/2, 1/2, −1/2, 0, −3/2)."
     )
 
 
-def plot(config: Config, result: Result) -> Figure:
+def figure(table: DataFrame, study: Study) -> Figure:
     """The entries of the drawn sets by kind, and the five-token example as it is trained."""
-    from attsvm.experiments.studies.shared.drawing import CYCLE, panels, scattered_kinds
+    from attsvm.plotting.studies import CYCLE, panels
 
-    sets = [ExactColumns(n, s, result) for n, s in _sets(config).items() if n not in EXAMPLES]
-    figure, (left, right) = panels(2)
-    kinds = (KINDS[0], KINDS[1], KINDS[3], KINDS[2])
-    scattered_kinds(left, {k: [v for one in sets for v in one.entries(k)] for k in kinds})
-    left.set(title=f"{len(sets)} drawn sets")
-    steps, W = result["reversal.W_kq.steps"], result["reversal.W_kq"][:, :, 4]
-    names = (
-        "0: optimal",
-        "1: confused",
-        "2: confused",
-        "3: optimal",
-        "4: non-optimal",
-        "5: non-comparable",
-    )
-    for x, name in enumerate(names):
-        right.plot(
-            steps[1:], W[1:, x], color=CYCLE[x], label=name, linestyle="-" if x != 5 else ":"
-        )
+    drawn, (left, right) = panels(2)
+    sets = table[table.data == "drawn"]
+    scattered_kinds(left, sets, (KINDS[0], KINDS[1], KINDS[3], KINDS[2]))
+    left.set(title=f"{sets.seed.nunique()} drawn sets")
+    kinds = ("optimal", "confused", "confused", "optimal", "non-optimal", "non-comparable")
+    for x, kind in enumerate(kinds):
+        curve = shared.curves_of(table, f"token {x}").iloc[1:, 0]
+        right.plot(curve.index, curve, color=CYCLE[x], label=f"{x}: {kind}",
+                   linestyle="-" if x != 5 else ":")  # fmt: skip
     right.set_xscale("log")
     right.set_yscale("symlog", linthresh=0.1)
-    right.set(
-        xlabel="update of the second stage",
-        ylabel="entry of W_kq (linear within 0.1)",
-        title="The example: token 1 passes token 3",
-    )
+    right.set(xlabel="update of the second stage", ylabel="entry of W_kq (linear within 0.1)",
+              title="The example: token 1 passes token 3")  # fmt: skip
     right.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return figure
+    return drawn
 
 
-_FULL = {
-    "vocabulary": 20,
-    "length": 4,
-    "count": 68,
-    "seeds": 40,
-    "trained": 5,
-    "steps": [2000, 4000],
-    "rates": [0.2, 0.05],
-}
-
-CLAIM = Claim(
+STUDY = Study(
     id="D.confused-tokens",
     title="Confused tokens, which the paper excludes, tie and reverse the order of kinds",
     kind="question",
-    trust="measured",
+    source="measured",
     statement="Where a query has confused tokens, outside the premises of the paper, optimal "
     "tokens are at or above 0, non-comparable ones at 0 and non-optimal ones at or below 0, "
     "strictly just where a constraint of the token has a multiplier above 0. Confused tokens may "
     "be anywhere: some pairs of kinds tie, and some are reversed, also after training.",
-    full=_FULL,
-    quick={**_FULL, "seeds": 6, "trained": 1},
-    run=run,
-    check=check,
-    plot=plot,
+    grid={"data": ["drawn", *EXAMPLES]},
+    run={
+        "vocabulary": 20,
+        "length": 4,
+        "count": 68,
+        "trained": 5,
+        "steps": [2000, 4000],
+        "rates": [0.2, 0.05],
+    },
+    seeds=40,
+    group=10,
+    measure=measure,
+    checks=checks,
+    quick={"seeds": 6, "run": {"trained": 1}},
+    figure=figure,
     reference="huang2024nexttoken",
 )

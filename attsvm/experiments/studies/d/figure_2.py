@@ -2,45 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats
 from attsvm.api import train
-from attsvm.experiments.studies.claim import (
-    Claim,
-    Config,
-    Finding,
-    Result,
-    Test,
-    at_least,
-    at_most,
-    equals,
-    noted,
-    seeds_of,
-)
-from attsvm.experiments.studies.shared.stage_records import (
-    away,
-    drawn,
-    first_look,
-    inside,
-    losses,
-    premises,
-    second_look,
-    solutions,
-    starts,
-    step_size,
-    targets,
-    worst,
-)
-from attsvm.next_token.order import orders
-from attsvm.next_token.sentences import Sentences
+from attsvm.experiments.group import Group
+from attsvm.experiments.studies.shared import sentence_runs as shared
+from attsvm.experiments.study import Found, Study, at_least, at_most, equals, info
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 # Figure 2 by pixels, ± 0.01 of an axis: step, then loss, cosine and norm of each stage. The loss
 # of the second stage is a sum over sentences.
@@ -57,157 +31,113 @@ PUBLISHED = np.array(
     ]
 )
 TIMES = PUBLISHED[:, 0].astype(int)
-STAGES = ("W_ov", "W_kq")
-
-
-def run(config: Config) -> Result:
-    """Both stages of every set, with the weights at the config's marks."""
-    seeds = seeds_of(config)
-    data = [drawn(config, seed) for seed in seeds]
-    out = solutions(data)
-    courses: dict[str, list[Floats]] = {name: [] for name in STAGES}
-    for seed, one in zip(seeds, data, strict=True):
-        first = starts(config, seed)
-        head = None
-        for k, (name, model) in enumerate(zip(STAGES, ("decoder", "next-token"), strict=True)):
-            course, lr = [first[name]], step_size(config, k)
-            for a, b in pairwise(config["marks"]):
-                path = train(
-                    one, model=model, head=head, lr=lr, steps=b - a, init={name: course[-1]}
-                )
-                course.append(path.weights[name][-1, 0])
-            head = course[-1]
-            courses[name].append(np.stack(course))
-    return out | {name: np.stack(found, axis=1) for name, found in courses.items()}
-
-
-def _sums(data: Sentences, W_ov: Floats, W_kq: Floats) -> Floats:
-    """L (R,) of the records W_kq (R, N, N) over the frozen W_ov, summed over the sentences."""
-    look = second_look(data, W_ov)
-    return data.size * np.array([float(look({"W_kq": W[None]}).loss[0]) for W in W_kq])
-
-
-def curves(config: Config, result: Result) -> tuple[dict[str, tuple[Floats, ...]], float]:
-    """(loss, cosine and norm (R, B) of each stage, over the sets inside; the largest gap)."""
-    data = [drawn(config, seed) for seed in seeds_of(config)]
-    first, second = targets(data, result)
-    here = [b for b, one in enumerate(data) if inside(one, orders(one))]
-    U, Q = (result[name] for name in STAGES)
-    found = {
-        "W_ov": [
-            (losses(first_look(data[b]), U[:, b]), 1 - away(U[:, b], first[b]), _norms(U[:, b]))
-            for b in here
-        ],
-        "W_kq": [
-            (_sums(data[b], U[-1, b], Q[:, b]), 1 - away(Q[:, b], second[b]), _norms(Q[:, b]))
-            for b in here
-        ],
-    }
-    return {
-        name: tuple(np.moveaxis(np.array(rows), 0, 2)) for name, rows in found.items() if rows
-    }, worst([*first, *second])
-
-
-def _norms(W: Floats) -> Floats:
-    """‖W‖ (R,) of the records (R, N, N)."""
-    return np.linalg.norm(W, axis=(1, 2))
-
-
-def _first_stage(means: list[Floats], at: list[int]) -> Iterator[Test]:
-    """W_ov beside the figure: the thresholds were set before the run."""
-    loss, cos, norm = means
-    for k, row in zip(at, PUBLISHED, strict=True):
-        t = int(row[0])
-        yield equals(f"W_ov, t = {t}: L₀", loss[k], row[1], within=0.03)
-        if t:
-            yield equals(f"W_ov, t = {t}: cos", cos[k], row[2], within=0.04 if t < 50 else 0.015)
-        yield equals(f"W_ov, t = {t}: norm", norm[k], row[3], within=0.15 if t <= 100 else 0.25)
-
-
-def _second_stage(means: list[Floats], at: list[int]) -> Iterator[Test]:
-    """W_kq beside the figure; its sentences are not published: norm and last cosine are judged."""
-    loss, cos, norm = means
-    for k, row in zip(at, PUBLISHED, strict=True):
-        t, whole = int(row[0]), PUBLISHED[0, 4]
-        yield noted(f"W_kq, t = {t}: L/L(0) (published {row[4] / whole:.3f})", loss[k] / loss[0])
-        said = f"W_kq, t = {t}: cos (published {row[5]:g})"
-        yield noted(said, cos[k]) if t < TIMES[-1] else at_least(said, cos[k], 0.95)
-        yield equals(f"W_kq, t = {t}: norm", norm[k], row[6], within=0.1)
-
-
-def check(config: Config, result: Result) -> Finding:
-    """The means over the sets beside the published numbers."""
-    found, gap = curves(config, result)
-    total = len(seeds_of(config))
-    if not found:
-        return Finding((), premises(0, total), 0, gap, "nothing to judge")
-    means = {name: [values.mean(axis=1) for values in stage] for name, stage in found.items()}
-    at = [config["marks"].index(t) for t in TIMES.tolist()]
-    judged = found["W_ov"][0].shape[1]
-    tests = (
-        *_first_stage(means["W_ov"], at),
-        *_second_stage(means["W_kq"], at),
-        at_most("largest certified gap", gap, 1e-8),
-    )
-    return Finding(tests, f"{premises(judged, total)}; numbers are means over them", judged, gap)
-
-
-def plot(config: Config, result: Result) -> Figure:
-    """Loss, cosine and norm of both stages: our mean and range, and the published points."""
-    from attsvm.experiments.studies.shared.drawing import CYCLE, panels
-
-    found, _ = curves(config, result)
-    figure, axes = panels(3, rows=2)
-    steps, names = config["marks"], {"W_ov": "L₀", "W_kq": "L over its start"}
-    for k, (name, said) in enumerate(names.items()):
-        published = PUBLISHED[:, 1 + 3 * k : 4 + 3 * k].T.copy()
-        ours = [*found[name]]
-        if name == "W_kq":
-            published[0] /= published[0, 0]
-            ours[0] = ours[0] / ours[0][0]
-        words = {"loss": said, "direction": f"cosine to {name}⋆", "norm": f"‖{name}‖"}
-        for ax, y, points, (title, text) in zip(
-            axes[3 * k : 3 * k + 3], ours, published, words.items(), strict=True
-        ):
-            low, high = y.min(axis=1), y.max(axis=1)
-            ax.fill_between(steps, low, high, color=CYCLE[0], alpha=0.2, linewidth=0)
-            ax.plot(steps, y.mean(axis=1), color=CYCLE[0], label="ours: mean, range")
-            ax.plot(TIMES, points, "o", color=CYCLE[1], markersize=4, label="published")
-            ax.set(xlabel="step", ylabel=text, title=f"{name}: {title}")
-    axes[0].legend(frameon=False, fontsize=8)
-    return figure
-
-
-_FULL = {
-    "seeds": 20,
-    "vocabulary": 20,
-    "length": 4,
-    "count": 20,
-    "rates": [0.2, 0.05],
-    "edge": 0.1,
-    "marks": [0, 10, 20, 35, 50, 75, 100, 150, 200, 250, 300, 350, 400, 500, 600, 750, 900],
+MARKS = (0, 10, 20, 35, 50, 75, 100, 150, 200, 250, 300, 350, 400, 500, 600, 750, 900)
+STAGES = {"W_ov": "decoder", "W_kq": "next-token"}
+# Loss, cosine and norm of each.
+CURVES = {
+    "W_ov": ("W_ov: L₀", "cosine to W_ov⋆", "‖W_ov‖"),
+    "W_kq": ("W_kq: L over its start", "cosine to W_kq⋆", "‖W_kq‖"),
 }
+# The published loss of the second stage is a sum over sentences that are not published.
+SUM = "W_kq: L, summed over the sentences"
 
-CLAIM = Claim(
+
+def measure(
+    group: Group, vocabulary: int, length: int, count: int, rates: Sequence[float], edge: float
+) -> dict[str, Any]:
+    """Loss, cosine and norm of both stages at the marks."""
+    rows = shared.LongTable()
+    for seed in group.seeds:
+        one = shared.ClosedSet(vocabulary, length, count, seed)
+        rows.add(seed, one.facts)
+        data, lrs, head = one.data, shared.step_sizes(vocabulary, rates), None
+        for (name, model), lr in zip(STAGES.items(), lrs, strict=True):
+            course = [shared.starts(vocabulary, edge, seed)[name]]
+            for a, b in pairwise(MARKS):
+                path = train(data, model=model, head=head, lr=lr, steps=b - a,
+                             init={name: course[-1]})  # fmt: skip
+                course.append(path.weights[name][-1, 0])
+            W = np.stack(course)
+            look = shared.first_look(data) if head is None else shared.second_look(data, head)
+            loss = shared.losses(look, name, W)
+            away = shared.away(W, one.W_ov if head is None else one.W_kq)
+            rows.curve(seed, CURVES[name][0], MARKS, loss if head is None else loss / loss[0])
+            rows.curve(seed, CURVES[name][1], MARKS, 1 - away)
+            rows.curve(seed, CURVES[name][2], MARKS, shared.sizes(W))
+            head = course[-1]
+        rows.curve(seed, SUM, MARKS, data.size * loss)
+    return rows.columns()
+
+
+def _means(table: DataFrame, stage: str) -> list[Any]:
+    """The means over the sets of loss, cosine and norm of a stage, by step."""
+    names = (SUM if stage == "W_kq" else CURVES[stage][0], *CURVES[stage][1:])
+    return [shared.curves_of(table, name).mean(axis=1) for name in names]
+
+
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+    """The means over the sets beside the published numbers; thresholds were set before the run."""
+    ok, premises = shared.judged_sets(table, "; numbers are means over them")
+    yield premises
+    if ok.empty:
+        return
+    here = table[table.seed.isin(ok.seed)]
+    loss, cos, norm = _means(here, "W_ov")
+    for t, row in zip(TIMES, PUBLISHED, strict=True):
+        yield equals(f"W_ov, t = {t}: L₀", loss[t], row[1], within=0.03)
+        if t:
+            yield equals(f"W_ov, t = {t}: cos", cos[t], row[2], within=0.04 if t < 50 else 0.015)
+        yield equals(f"W_ov, t = {t}: norm", norm[t], row[3], within=0.15 if t <= 100 else 0.25)
+    # The sentences of the second stage are not published: norm and last cosine are judged.
+    loss, cos, norm = _means(here, "W_kq")
+    for t, row in zip(TIMES, PUBLISHED, strict=True):
+        share = row[4] / PUBLISHED[0, 4]
+        yield info(f"W_kq, t = {t}: L/L(0) (published {share:.3f})", loss[t] / loss[0])
+        said = f"W_kq, t = {t}: cos (published {row[5]:g})"
+        yield info(said, cos[t]) if t < TIMES[-1] else at_least(said, cos[t], 0.95)
+        yield equals(f"W_kq, t = {t}: norm", norm[t], row[6], within=0.1)
+    yield at_most("largest certified gap", premises.gap, 1e-8)
+
+
+def published(row: dict[str, Any]) -> float:
+    """What Figure 2 shows at the quantity and the step of a row; nan where it was not read."""
+    at = [*CURVES["W_ov"], *CURVES["W_kq"]].index(row["quantity"]) + 1
+    start = PUBLISHED[0, at] if row["quantity"] == CURVES["W_kq"][0] else 1.0
+    return float(dict(zip(TIMES, PUBLISHED[:, at] / start, strict=True)).get(row["x"], np.nan))
+
+
+STUDY = Study(
     id="D.figure-2",
     title="The published curves of both stages",
     kind="figure",
-    trust="image",
+    source="figure",
     statement="v2, Figure 2. Normalized descent with 20 orthonormal tokens, 900 steps of 0.2/√20 "
     "on W_ov and 900 of 0.05/√20 on W_kq over it: losses fall, the cosines to both max-margin "
     "solutions rise to 1, and both norms grow linearly after a short start. The text has both "
     "matrices start at 0; the norms that the figure shows at step 0, 1.17 and 1.155, are those of "
     "entries uniform between −0.1 and 0.1, the start here.",
-    full=_FULL,
-    quick={**_FULL, "seeds": 4},
-    run=run,
-    check=check,
-    plot=plot,
+    run={"vocabulary": 20, "length": 4, "count": 20, "rates": [0.2, 0.05], "edge": 0.1},
+    seeds=20,
+    group=5,
+    measure=measure,
+    checks=checks,
+    quick={"seeds": 4},
+    figure={
+        "kind": "curves",
+        "x": "x",
+        "value": "value",
+        "panels": "quantity",
+        "where": lambda table: table["x"].notna() & (table.quantity != SUM),
+        "middle": "mean",
+        "published": published,
+        "xlabel": "step",
+        "ylabel": "mean over the sets",
+    },
     differs="The figure's sentences are not published: here each seed draws a prefix-closed set of "
     "about 33 sentences of up to four tokens, so of the second stage the norms and the last cosine "
     "are judged. The figure's loss of that stage is a sum over sentences, about 22 by its start; "
     "shares of the start are compared.",
     reference="huang2024nexttoken",
-    numbered="v2, Figure 2",
+    theorem="v2, Figure 2",
     size="20 tokens and 900 steps as published; the sentences are not published",
 )

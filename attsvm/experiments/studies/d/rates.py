@@ -2,308 +2,265 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate
-from attsvm.experiments.studies.claim import (
-    Claim,
-    Config,
-    Finding,
-    Result,
-    Test,
-    at_least,
-    at_most,
-    noted,
-)
-from attsvm.experiments.studies.shared.stage_records import (
-    away,
-    decay,
-    drawn,
-    first_look,
-    inside,
-    losses,
-    premises,
-    rises,
-    solutions,
-    starts,
-    step_size,
-    targets,
-    worst,
-)
-from attsvm.next_token.order import orders
+from attsvm.experiments.group import Group
+from attsvm.experiments.studies.shared import sentence_runs as shared
+from attsvm.experiments.study import Found, Study, at_least, at_most, info
 from attsvm.next_token.problems import Columns
-from attsvm.next_token.sentences import Sentences
 from attsvm.theory.rates import fit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 # The stages from 0, and the first from entries uniform between −0.1 and 0.1.
 STAGES = ("W_ov", "W_kq")
-MOVED = "moved.W_ov"
+MOVED = "moved W_ov"
 # 1 − cos below this is rounding, and drawn here.
 _EXACT = 1e-16
 
 
-def run(config: Config) -> Result:
-    """Both stages far beyond the published number of steps."""
-    data = [drawn(config, seed) for seed in config["seeds"]]
-    out = solutions(data)
-    rate, eta = step_size(config, 0), step_size(config, 1)
-    long, late = config["steps"]
-    found: dict[str, list[Floats]] = {name: [] for name in (*STAGES, MOVED, "frozen")}
-    for seed, one in zip(config["seeds"], data, strict=True):
-        first = train(one, model="decoder", lr=rate, steps=long)
-        moved = train(
-            one, model="decoder", lr=rate, steps=long, init={"W_ov": starts(config, seed)["W_ov"]}
-        )
-        short = train(one, model="decoder", lr=rate, steps=config["frozen"])
-        second = train(one, model="next-token", head=short, lr=eta, steps=late)
-        out |= {"W_ov.steps": first.steps, "W_kq.steps": second.steps}
-        found["W_ov"].append(first.weights["W_ov"][:, 0])
-        found[MOVED].append(moved.weights["W_ov"][:, 0])
-        found["frozen"].append(short.weights["W_ov"][-1:, 0])
-        found["W_kq"].append(second.weights["W_kq"][:, 0])
-    return out | {name: np.stack(paths, axis=1) for name, paths in found.items()}
-
-
-@dataclass(frozen=True, eq=False)
 class RateCurve:
     """One stage of one set, at the steps t ≥ 2 (R,): the loss less its infimum, 1 − cos, norms.
 
-    apart_bound: the printed bound on 1 − cos; rate: η/‖W⋆‖, ‖W⋆‖ = best by its certified lower
-    bound.
+    printed: the printed bound on 1 − cos. best: ‖W⋆‖ by its certified lower bound; rate: η/‖W⋆‖, at
+    which the margin of the solution's direction grows.
     """
 
-    steps: Ints
-    above: Floats
-    apart: Floats
-    norms: Floats
-    apart_bound: Floats
-    lr: float
-    best: float
+    def __init__(
+        self, steps: Ints, above: Floats, W: Floats, printed: Floats, lr: float,
+        best: Certificate | Columns,
+    ) -> None:  # fmt: skip
+        self.steps, self.above, self.printed, self.lr = steps, above, printed, lr
+        self.apart, self.norms = shared.away(W, best), shared.sizes(W)
+        self.best = float(best.lower)
+        self.rate = lr / self.best
 
     @property
-    def rate(self) -> float:
-        """The rate at which the margin of the solution's direction grows."""
-        return self.lr / self.best
+    def late(self) -> Ints:
+        """Where the last three quarters of the steps are: those that laws are read off."""
+        return np.flatnonzero(self.steps >= self.steps[-1] / 4)
+
+    def growth(self, log_ratio: Floats) -> float:
+        """How far a ratio, by its log (R,), rises from the early half of the late steps to the late
+        half, each by its largest value; at most 1 where the ratio stays bounded."""
+        t = np.log(self.steps[self.late])
+        half = t > (t[0] + t[-1]) / 2
+        ratio = log_ratio[self.late]
+        return float(np.exp(ratio[half].max() - ratio[~half].max()))
+
+    def power(self) -> float:
+        """The power of 1/t that 1 − cos falls with; nan where it is 0 to rounding."""
+        apart = self.apart[self.late]
+        if not (apart > 1e-12).all():
+            return float("nan")
+        return float(fit(self.steps[self.late], apart, "t^-a", tail=1.0).exponent or 0.0)
+
+    def slope(self) -> float:
+        """The rate at which the loss falls to its infimum, over η/‖W⋆‖."""
+        return shared.decay(self.steps, self.above, int(self.steps[self.late[0]]))[0] / self.rate
+
+    def useful(self) -> float:
+        """The step from which on the printed bound of W_kq's direction is below 1."""
+        t = scale = self.printed[-1] * self.steps[-1] / np.log(self.steps[-1]) ** 2
+        for _ in range(100):
+            t = scale * np.log(t) ** 2
+        return float(t)
 
 
-def _first(config: Config, data: Sentences, times: Ints, W: Floats, best: Certificate) -> RateCurve:
-    """A course of the first stage and the bound of Proposition 1."""
-    look, lr, t = first_look(data), step_size(config, 0), times[times >= 2]
-    late = W[times >= 2]
-    scale = 5 * best.lower**3 * np.log(2 * data.vocabulary) / lr
-    return RateCurve(
-        t,
-        losses(look, late),
-        away(late, best),
-        np.linalg.norm(late, axis=(1, 2)),
-        scale * np.log(t) / t,
-        lr,
-        best.lower,
-    )
+def measure(
+    group: Group,
+    vocabulary: int,
+    length: int,
+    count: int,
+    rates: Sequence[float],
+    edge: float,
+    steps: Sequence[int],
+    frozen: int,
+) -> dict[str, Any]:
+    """Both stages far beyond the published number of steps; the second is over the decoder after
+    `frozen` steps."""
+    rows = shared.LongTable()
+    lr, eta = shared.step_sizes(vocabulary, rates)
+    for seed in group.seeds:
+        one = shared.ClosedSet(vocabulary, length, count, seed)
+        data, first, second = one.data, one.W_ov, one.W_kq
+        rows.add(seed, one.facts)
+        begin = {"W_ov": np.zeros((vocabulary, vocabulary)),
+                 MOVED: shared.starts(vocabulary, edge, seed)["W_ov"]}  # fmt: skip
+        scale = 5 * first.lower**3 * np.log(2 * vocabulary) / lr
+        for name, start in begin.items():
+            path = train(data, model="decoder", lr=lr, steps=steps[0], init={"W_ov": start})
+            t, W = path.steps[path.steps >= 2], path.weights["W_ov"][path.steps >= 2, 0]
+            above = shared.losses(shared.first_look(data), "W_ov", W)
+            curve = RateCurve(t, above, W, scale * np.log(t) / t, lr, first)
+            _add(rows, seed, name, curve)
+        short = train(data, model="decoder", lr=lr, steps=frozen)
+        path = train(data, model="next-token", head=short, lr=eta, steps=steps[1])
+        t, W = path.steps[path.steps >= 2], path.weights["W_kq"][path.steps >= 2, 0]
+        scale = 54 * data.size * float(data.lengths.max()) ** 4 * second.lower**4 / eta
+        above = shared.rises(data, short.weights["W_ov"][-1, 0], W)
+        curve = RateCurve(t, above, W, scale * np.log(t) ** 2 / t, eta, second)
+        _add(rows, seed, "W_kq", curve)
+    return rows.columns()
 
 
-def _second(
-    config: Config, data: Sentences, frozen: Floats, times: Ints, W: Floats, best: Columns
-) -> RateCurve:
-    """A course of the second stage and the bound of Theorem 1."""
-    lr, t = step_size(config, 1), times[times >= 2]
-    late = W[times >= 2]
-    scale = 54 * data.size * float(data.lengths.max()) ** 4 * best.lower**4 / lr
-    return RateCurve(
-        t,
-        rises(data, frozen, late),
-        away(late, best),
-        np.linalg.norm(late, axis=(1, 2)),
-        scale * np.log(t) ** 2 / t,
-        lr,
-        best.lower,
-    )
+def _add(rows: shared.LongTable, seed: int, name: str, one: RateCurve) -> None:
+    """The numbers and the curves of one course; falls is of the printed rate of L₀."""
+    pace = one.norms / (one.steps * one.lr)
+    numbers = {
+        "largest pace": pace.max(),
+        "least pace over its bound": (pace * 2 * one.best).min(),
+        "apart over its bound": (one.apart / one.printed).max(),
+        "apart at the end": one.apart[-1],
+        "bound at the end": one.printed[-1],
+        "growth of the loss": one.growth(np.log(one.above) + one.rate / 4 * one.steps),
+        "growth of the angle": _angle_growth(one),
+        "slope": one.slope(),
+        "power": one.power(),
+        "useful from": one.useful(),
+        "rate": one.rate,
+        "best": one.best,
+    }
+    rows.add(seed, {f"{name}: {what}": value for what, value in numbers.items()})
+    curves = {"above": one.above, "apart": one.apart, "pace": pace, "printed": one.printed}
+    rows.run(seed, one.steps, {f"{name}: {what}": values for what, values in curves.items()})
 
 
-def courses(
-    config: Config, result: Result
-) -> tuple[dict[str, list[RateCurve]], list[Certificate | Columns]]:
-    """The courses of every set that meets the premises, and the certified solutions."""
-    data = [drawn(config, seed) for seed in config["seeds"]]
-    first, second = targets(data, result)
-    out: dict[str, list[RateCurve]] = {name: [] for name in (*STAGES, MOVED)}
-    for b, one in enumerate(data):
-        if not inside(one, orders(one)):
-            continue
-        for name in ("W_ov", MOVED):
-            steps = result["W_ov.steps"]
-            out[name].append(_first(config, one, steps, result[name][:, b], first[b]))
-        steps, frozen = result["W_kq.steps"], result["frozen"][-1, b]
-        out["W_kq"].append(_second(config, one, frozen, steps, result["W_kq"][:, b], second[b]))
-    return out, [*first, *second]
+def _angle_growth(one: RateCurve) -> float:
+    """The growth of 1 − cos over its printed law; nan where 1 − cos is 0 to rounding."""
+    return one.growth(np.log(one.apart / one.printed)) if (one.apart > 0).all() else float("nan")
 
 
-def _late(course: RateCurve) -> Ints:
-    """Where the last three quarters of the steps are: those that laws are read off."""
-    return np.flatnonzero(course.steps >= course.steps[-1] / 4)
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+    """The printed bounds at every record from t = 2 on."""
+    more = "; bounds at every record from t = 2 on, laws over the last three quarters of the steps"
+    ok, premises = shared.judged_sets(table, more)
+    yield premises
+    if ok.empty:
+        return
+
+    def most(name: str) -> float:
+        return float(np.max(ok[name].array))
+
+    def middle(name: str) -> float:
+        return float(np.median(ok[name].array))
+
+    yield from _shared("W_ov", ok)
+    what = "W_ov: largest growth of L₀ exp(η₀t/(4‖W_ov⋆‖)) over the late half"
+    yield at_most(what, most("W_ov: growth of the loss"), 1.0)
+    yield info("W_ov: median slope of log L₀ over η₀/‖W_ov⋆‖", middle("W_ov: slope"))
+    yield from _shared("W_kq", ok)
+    what = "W_kq: largest growth of (1 − cos)/[log² t/t] over the late half"
+    yield at_most(what, most("W_kq: growth of the angle"), 1.0)
+    what = "W_kq: the printed bound is below 1 from this step on (least)"
+    yield info(what, np.min(ok["W_kq: useful from"].array))
+    yield info("W_kq: median power of 1/t of 1 − cos", middle("W_kq: power"))
+    yield info("W_kq: median slope of log(L − L⋆) over η/‖W_kq⋆‖", middle("W_kq: slope"))
+    what = "W_ov from U(−0.1, 0.1): largest (1 − cos) over the bound printed for a start at 0"
+    yield info(what, most(f"{MOVED}: apart over its bound"))
+    what = "W_ov from U(−0.1, 0.1): median power of 1/t of 1 − cos"
+    yield info(what, middle(f"{MOVED}: power"))
+    yield at_most("largest certified gap", premises.gap, 1e-8)
 
 
-def _growth(course: RateCurve, log_ratio: Floats) -> float:
-    """How far a ratio, by its log (R,), rises from the early half of the late steps to the late
-    half, each by its largest value; at most 1 where the ratio stays bounded."""
-    late = _late(course)
-    t = np.log(course.steps[late])
-    half = t > (t[0] + t[-1]) / 2
-    return float(np.exp(log_ratio[late][half].max() - log_ratio[late][~half].max()))
-
-
-def _power(course: RateCurve) -> float:
-    """The power of 1/t that 1 − cos falls with; nan where it is 0 to rounding."""
-    late = _late(course)
-    if not (course.apart[late] > 1e-12).all():
-        return float("nan")
-    return float(fit(course.steps[late], course.apart[late], "t^-a", tail=1.0).exponent or 0.0)
-
-
-def _slope(course: RateCurve) -> float:
-    """The rate at which the loss falls to its infimum, over η/‖W⋆‖."""
-    return decay(course.steps, course.above, int(course.steps[_late(course)[0]]))[0] / course.rate
-
-
-def _shared(name: str, stage: list[RateCurve]) -> Iterator[Test]:
+def _shared(name: str, ok: DataFrame) -> Iterator[Found]:
     """What is printed of both stages alike: the norm between two lines, the direction's bound."""
     eta = "η₀" if name == "W_ov" else "η"
-    pace = [one.norms / (one.steps * one.lr) for one in stage]
-    lower = [p * 2 * one.best for p, one in zip(pace, stage, strict=True)]
-    yield at_most(f"{name}: largest ‖{name}‖/(t{eta})", np.max(pace), 1 + 1e-9)
-    yield at_least(f"{name}: least ‖{name}‖ over t{eta}/(2‖{name}⋆‖)", np.min(lower), 1.0)
-    yield at_most(
-        f"{name}: largest (1 − cos) over its printed bound",
-        np.max([one.apart / one.apart_bound for one in stage]),
-        1.0,
-    )
-    yield noted(f"{name}: largest 1 − cos at the end", np.max([one.apart[-1] for one in stage]))
-    yield noted(
-        f"{name}: its printed bound there (least)", np.min([one.apart_bound[-1] for one in stage])
-    )
+    pace, slow = ok[f"{name}: largest pace"], ok[f"{name}: least pace over its bound"]
+    yield at_most(f"{name}: largest ‖{name}‖/(t{eta})", np.max(pace.array), 1 + 1e-9)
+    yield at_least(f"{name}: least ‖{name}‖ over t{eta}/(2‖{name}⋆‖)", np.min(slow.array), 1.0)
+    apart = ok[f"{name}: apart over its bound"]
+    yield at_most(f"{name}: largest (1 − cos) over its printed bound", np.max(apart.array), 1.0)
+    end, bound = ok[f"{name}: apart at the end"], ok[f"{name}: bound at the end"]
+    yield info(f"{name}: largest 1 − cos at the end", np.max(end.array))
+    yield info(f"{name}: its printed bound there (least)", np.min(bound.array))
 
 
-def _nearly_useful(course: RateCurve) -> float:
-    """The step from which on the printed bound of W_kq's direction is below 1."""
-    scale = course.apart_bound[-1] * course.steps[-1] / np.log(course.steps[-1]) ** 2
-    t = scale
-    for _ in range(100):
-        t = scale * np.log(t) ** 2
-    return float(t)
+def figure(table: DataFrame, study: Study) -> Figure:
+    """Loss, direction and norm of both stages, with what is printed of them."""
+    from attsvm.plotting.studies import panels
+
+    here = table[table.seed.isin(shared.judged_sets(table)[0].seed)]
+    drawn, axes = panels(3, rows=2)
+    _draw(axes[:3], "W_ov", here, {"from 0": "W_ov", "from U(−0.1, 0.1)": MOVED})
+    _draw(axes[3:], "W_kq", here, {"from 0": "W_kq"})
+    return drawn
 
 
-def check(config: Config, result: Result) -> Finding:
-    """The printed bounds at every record from t = 2 on."""
-    found, best = courses(config, result)
-    gap, total = worst(best), len(config["seeds"])
-    first, second, moved = (found[name] for name in ("W_ov", "W_kq", MOVED))
-    if not first:
-        return Finding((), premises(0, total), 0, gap, "nothing to judge")
-    falls = [_growth(one, np.log(one.above) + one.rate / 4 * one.steps) for one in first]
-    laws = [_growth(one, np.log(one.apart / one.apart_bound)) for one in second]
-    tests = (
-        *_shared("W_ov", first),
-        at_most("W_ov: largest growth of L₀ exp(η₀t/(4‖W_ov⋆‖)) over the late half",
-                np.max(falls), 1.0),
-        noted("W_ov: median slope of log L₀ over η₀/‖W_ov⋆‖", np.median(list(map(_slope, first)))),
-        *_shared("W_kq", second),
-        at_most("W_kq: largest growth of (1 − cos)/[log² t/t] over the late half",
-                np.max(laws), 1.0),
-        noted("W_kq: the printed bound is below 1 from this step on (least)",
-              min(map(_nearly_useful, second))),
-        noted("W_kq: median power of 1/t of 1 − cos", np.median(list(map(_power, second)))),
-        noted("W_kq: median slope of log(L − L⋆) over η/‖W_kq⋆‖",
-              np.median(list(map(_slope, second)))),
-        noted("W_ov from U(−0.1, 0.1): largest (1 − cos) over the bound printed for a start at 0",
-              np.max([one.apart / one.apart_bound for one in moved])),
-        noted("W_ov from U(−0.1, 0.1): median power of 1/t of 1 − cos",
-              np.median(list(map(_power, moved)))),
-        at_most("largest certified gap", gap, 1e-8),
-    )  # fmt: skip
-    said = f"{premises(len(first), total)}; bounds at every record from t = 2 on, laws over the "
-    return Finding(tests, f"{said}last three quarters of the steps", len(first), gap)
-
-
-def _drawn(axes: list[Axes], name: str, stages: dict[str, list[RateCurve]]) -> None:
+def _draw(axes: list[Axes], name: str, table: DataFrame, stages: dict[str, str]) -> None:
     """Loss, direction and norm of one matrix, with what is printed of them."""
-    from attsvm.experiments.studies.shared.drawing import CYCLE
+    from attsvm.plotting.studies import CYCLE
 
     loss, direction, norm = axes
     for k, (label, stage) in enumerate(stages.items()):
-        for b, one in enumerate(stage):
-            look = {"color": CYCLE[k], "linewidth": 1, "label": None if b else label}
-            loss.semilogy(one.steps, one.above, **look)
-            direction.loglog(one.steps, np.maximum(one.apart, _EXACT), **look)
-            norm.semilogx(one.steps, one.norms / (one.steps * one.lr), **look)
-    one, printed = next(iter(stages.values()))[0], {"color": CYCLE[6], "linewidth": 1}
+        above, apart, pace = (
+            shared.curves_of(table, f"{stage}: {w}") for w in ("above", "apart", "pace")
+        )
+        for ax, values in ((loss, above), (direction, np.maximum(apart, _EXACT)), (norm, pace)):
+            ax.plot(values.index, values, color=CYCLE[k], linewidth=1)
+            ax.lines[-1].set_label(label)
+    one, look = shared.numbers_of(table).iloc[0], dict[str, Any](color=CYCLE[6], linewidth=1)
+    above, printed = (
+        shared.curves_of(table, f"{name}: {w}").iloc[:, 0] for w in ("above", "printed")
+    )
     if name == "W_ov":
-        slow = one.above[0] * np.exp(-one.rate / 4 * one.steps)
-        loss.semilogy(one.steps, slow, "--", label="printed rate", **printed)
-    direction.loglog(one.steps, one.apart_bound, "--", label="printed bound", **printed)
-    norm.semilogx(one.steps, np.ones(len(one.steps)), "--", label="printed bounds", **printed)
-    norm.semilogx(one.steps, np.full(len(one.steps), 0.5 / one.best), "--", **printed)
+        slow = above.iloc[0] * np.exp(-one["W_ov: rate"] / 4 * above.index)
+        loss.plot(above.index, slow, "--", label="printed rate", **look)
+    direction.plot(printed.index, printed, "--", label="printed bound", **look)
+    norm.axhline(1.0, linestyle="--", label="printed bounds", **look)
+    norm.axhline(0.5 / one[f"{name}: best"], linestyle="--", **look)
     eta = "η₀" if name == "W_ov" else "η"
-    loss.set(xlabel="step", ylabel="L₀" if name == "W_ov" else "L − L⋆", title=f"{name}: loss")
-    far = f"1 − correlation (least: {_EXACT:g})"
-    direction.set(xlabel="step", ylabel=far, title=f"{name}: direction")
-    norm.set(xlabel="step", ylabel=f"‖{name}‖/(t{eta})", ylim=(0, 1.6), title=f"{name}: norm")
+    loss.set(xlabel="step", ylabel="L₀" if name == "W_ov" else "L − L⋆", title=f"{name}: loss",
+             yscale="log")  # fmt: skip
+    direction.set(xlabel="step", ylabel=f"1 − correlation (least: {_EXACT:g})", xscale="log",
+                  yscale="log", title=f"{name}: direction")  # fmt: skip
+    norm.set(xlabel="step", ylabel=f"‖{name}‖/(t{eta})", ylim=(0, 1.6), xscale="log",
+             title=f"{name}: norm")  # fmt: skip
     loss.locator_params(axis="x", nbins=4)
     loss.legend(frameon=False, fontsize=8, loc="lower left")
     direction.legend(frameon=False, fontsize=8, loc="center left")
     norm.legend(frameon=False, fontsize=8, loc="center right")
 
 
-def plot(config: Config, result: Result) -> Figure:
-    """Loss, direction and norm of both stages, with what is printed of them."""
-    from attsvm.experiments.studies.shared.drawing import panels
-
-    found, _ = courses(config, result)
-    figure, axes = panels(3, rows=2)
-    _drawn(axes[:3], "W_ov", {"from 0": found["W_ov"], "from U(−0.1, 0.1)": found[MOVED]})
-    _drawn(axes[3:], "W_kq", {"from 0": found["W_kq"]})
-    return figure
-
-
-_FULL = {
-    "seeds": [11, 12, 13, 14, 15, 16],
-    "vocabulary": 20,
-    "length": 4,
-    "count": 20,
-    "rates": [0.2, 0.05],
-    "edge": 0.1,
-    "steps": [12_000, 30_000],
-    "frozen": 2000,
-}
-
-CLAIM = Claim(
+STUDY = Study(
     id="D.rates",
     title="Rates of both stages",
     kind="theorem",
-    trust="read",
+    source="paper",
     statement="v2, Proposition 1 and Theorem 1: inside the paper's premises, from 0 and for t ≥ 2, "
     "tη₀/(2‖W_ov⋆‖) ≤ ‖W_ov(t)‖ ≤ tη₀, L₀ = O(exp(−η₀t/(4‖W_ov⋆‖))) and 1 − cos ≤ "
     "5‖W_ov⋆‖³ log(2|V|) log t/(tη₀) in the first stage (12 for 5 in the appendix); "
     "tη/(2‖W_kq⋆‖) ≤ ‖W_kq(t)‖ ≤ tη and 1 − cos ≤ 54 N L_max⁴‖W_kq⋆‖⁴ log² t/(tη) in the second, "
     "for N sentences of at most L_max tokens.",
-    full=_FULL,
-    quick={**_FULL, "seeds": [11], "steps": [4000, 15_000]},
-    run=run,
-    check=check,
-    plot=plot,
+    run={
+        "vocabulary": 20,
+        "length": 4,
+        "count": 20,
+        "rates": [0.2, 0.05],
+        "edge": 0.1,
+        "steps": [12_000, 30_000],
+        "frozen": 2000,
+    },
+    seeds=6,
+    first=11,
+    group=1,
+    measure=measure,
+    checks=checks,
+    quick={"seeds": 1, "run": {"steps": [4000, 15_000]}},
+    figure=figure,
     differs="The bounds hold, far from tight. From 0 the direction of W_ov is exact after one step "
     "and L₀ falls at the rate η₀/‖W_ov⋆‖, four times the printed one. 1 − cos of W_kq falls like "
     "t^−2, where the printed bound is below 1 only from t ≈ 4·10¹² on. The lower bound on ‖W_kq‖ "
     "is proved with a further factor 1/L_max only; it holds as printed here.",
     reference="huang2024nexttoken",
-    numbered="v2, Proposition 1 and Theorem 1",
+    theorem="v2, Proposition 1 and Theorem 1",
 )

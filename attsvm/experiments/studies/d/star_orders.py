@@ -2,42 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.api import train
-from attsvm.datasets.sentences import closed, paper_example, unconfused
-from attsvm.experiments.studies.claim import (
-    Claim,
-    Config,
-    Finding,
-    Result,
+from attsvm.datasets.sentences import closed, paper_example
+from attsvm.experiments.group import Group
+from attsvm.experiments.studies.shared import sentence_runs as shared
+from attsvm.experiments.studies.shared.exact_columns import (
+    ExactColumns,
+    add_entries,
+    scattered_kinds,
+    star_set,
+)
+from attsvm.experiments.study import (
+    EXAMPLE,
+    Found,
+    Premises,
+    Study,
     at_least,
     at_most,
     equals,
-    noted,
-    seeds_of,
-)
-from attsvm.experiments.studies.shared.exact_columns import ExactColumns, worst
-from attsvm.experiments.studies.shared.sentence_runs import (
-    ends_kept,
-    paths_kept,
-    saved_columns,
-    staged,
+    info,
 )
 from attsvm.next_token.order import KINDS, orders
-from attsvm.next_token.problems import solve_attention
 from attsvm.next_token.sentences import Sentences
 from attsvm.next_token.unseen import answer_unseen
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
+# Beside the two families: small closed sets, of which each seed has so many, and the paper's
+# Example 1.
+SMALL, EACH = "small closed", 25
 PAPER = "paper"
-# The columns of the paper's Example 1 by query: entries of S, V, O, P.
+# The columns of Example 1 by query: entries of S, V, O, P.
 _HALF, _THIRD, _ZERO = Fraction(1, 2), Fraction(1, 3), Fraction(0)
 COLUMNS = {
     "S": [_HALF, _ZERO, _ZERO, -_HALF],
@@ -48,54 +51,70 @@ COLUMNS = {
 # Its Example 2: unseen sentences, and their next token.
 UNSEEN = (("S P", "V"), ("O S P", "P"))
 _WORDS = tuple(COLUMNS)
+# Of so many seeds in a row, the first `trained` ones are trained on.
+EVERY = 40
 
 
-def sets_of(config: Config) -> dict[str, Sentences]:
-    """The drawn sets of both families, by family and seed."""
-    N, lengths = config["vocabulary"], tuple(config["length"])
-    out: dict[str, Sentences] = {}
-    for seed in seeds_of(config):
-        drawn = {
-            "unconfused": unconfused(N, lengths, config["count"], seed),
-            "closed": closed(N, config["longest"], seed=seed),
-        }
-        out |= {f"{name}.{seed}": Sentences.of(d, vocabulary=N) for name, d in drawn.items()}
-    return out
-
-
-def _sets(config: Config) -> dict[str, Sentences]:
-    """The drawn sets and the paper's Example 1."""
-    return sets_of(config) | {PAPER: Sentences.of(paper_example(), vocabulary=_WORDS)}
-
-
-def _trained(config: Config) -> list[str]:
-    """The names of the sets that are trained on."""
-    seeds = seeds_of(config)[: config["trained"]]
-    return [*(f"{name}.{seed}" for seed in seeds for name in ("unconfused", "closed")), PAPER]
-
-
-def run(config: Config) -> Result:
-    """The solution of every set; on some both stages, the second taken on to twice its updates."""
-    out: Result = {}
-    for name, sentences in _sets(config).items():
-        found = solve_attention(orders(sentences), np.eye(sentences.vocabulary))
-        out |= saved_columns(f"{name}.best", found)
-        if name not in _trained(config):
+def measure(
+    group: Group,
+    data: str,
+    vocabulary: int,
+    length: tuple[int, int],
+    count: int,
+    longest: int,
+    trained: int,
+    steps: Sequence[int],
+    rates: Sequence[float],
+) -> dict[str, Any]:
+    """The signs of every solution; on some sets both stages, the second also taken on."""
+    rows = shared.LongTable()
+    for seed in group.seeds if data != PAPER else (EXAMPLE,):
+        if data == SMALL:
+            rows.add(seed, {"most optimal": _most_of_small(seed)})
             continue
-        stages = staged(config, sentences)
-        out |= ends_kept(name, stages)
-        later = train(
-            sentences,
-            model="next-token",
-            head=stages.W_ov,
-            steps=config["steps"][1],
-            lr=stages.attention.config["lr"],
-            init={"W_kq": stages.W_kq},
-        )
-        out[f"{name}.later"] = later.weights["W_kq"][-1, 0]
-        if name == PAPER:
-            out |= paths_kept("path", stages)
-    return out
+        sentences = (
+            Sentences.of(paper_example(), vocabulary=_WORDS) if data == PAPER else
+            star_set(data, seed, vocabulary=vocabulary, length=length, count=count, longest=longest)
+        )  # fmt: skip
+        one = ExactColumns(sentences)
+        rows.add(seed, _solved(one))
+        add_entries(rows, seed, one)
+        if data != PAPER and seed % EVERY >= trained:
+            continue
+        stages = shared.staged(sentences, steps, rates)
+        later = shared.doubled(stages)
+        wrong = sum(one.wrong_signs(W) for W in (stages.W_kq, later))
+        before, after = _gaps(one, stages.W_kq), _gaps(one, later)
+        growth = (after / before).min() if (before > 0).all() else np.nan
+        rows.add(seed, {"wrong signs": wrong, "trained": 1, "growth": growth})
+        if data == PAPER:
+            hand = sum(one.U.get(q) == COLUMNS[word] for q, word in enumerate(_WORDS))
+            answers = _answers(stages.W_ov, later)
+            rows.add(seed, {"as worked out": hand, "answers as printed": answers})
+            W = stages.attention.weights["W_kq"][:, 0, :, _WORDS.index("O")]
+            rows.run(seed, stages.attention.steps, dict(zip(_WORDS, W.T, strict=True)))
+    return rows.columns()
+
+
+def _solved(one: ExactColumns) -> dict[str, Any]:
+    """The numbers of one set's solution."""
+    top, low = one.entries(KINDS[0]), one.entries(KINDS[2])
+    optimal = [len(one.tokens(q, KINDS[0])) for q in one.U]
+    return {
+        "inside": not one.premises.outside,
+        "closed": one.premises.closed,
+        "columns": len(one.U),
+        "not above 0": sum(v <= 0 for v in top),
+        "not below 0": sum(v >= 0 for v in low),
+        "least of an optimal": min(top, default=np.nan),
+        "largest of a non-optimal": max(low, default=np.nan),
+        "stray": one.stray(),
+        "most optimal": max(optimal, default=0),
+        "several optimal": sum(k > 1 for k in optimal),
+        "off star": _off_star(one),
+        "off": one.off,
+        "gap": one.found.gap,
+    }
 
 
 def _gaps(one: ExactColumns, W: Floats) -> Floats:
@@ -111,11 +130,6 @@ def _gaps(one: ExactColumns, W: Floats) -> Floats:
     return found
 
 
-def _growth(before: Floats, after: Floats) -> float:
-    """The least ratio of two gaps; nan where a gap is not open at first."""
-    return float((after / before).min()) if (before > 0).all() else float("nan")
-
-
 def _off_star(one: ExactColumns) -> int:
     """Queries that have not one optimal token, m/(m + 1), over m others, −1/(m + 1)."""
     wrong = 0
@@ -127,140 +141,106 @@ def _off_star(one: ExactColumns) -> int:
     return wrong
 
 
-def _most_optimal(sentences: Sentences) -> int:
-    """The most optimal tokens that a query has."""
-    return max((int((o.kinds == KINDS[0]).sum()) for o in orders(sentences).values()), default=0)
+def _most_of_small(seed: int) -> int:
+    """The most optimal tokens of a query in closed sets of 2 to 13 tokens and lengths 2 to 8."""
+    most = 0
+    for k in range(EACH * seed, EACH * (seed + 1)):
+        N = 2 + k % 12
+        found = orders(Sentences.of(closed(N, 2 + k % 7, seed=k), vocabulary=N))
+        most = max([most, *(int((o.kinds == KINDS[0]).sum()) for o in found.values())])
+    return most
 
 
-def _more(config: Config) -> list[Sentences]:
-    """Further closed sets, of 2 to 13 tokens and lengths 2 to 8, for the number of optimal ones."""
-    return [
-        Sentences.of(closed(2 + k % 12, 2 + k % 7, seed=k), vocabulary=2 + k % 12)
-        for k in range(config["more"])
-    ]
-
-
-def _answers(result: Result) -> int:
+def _answers(W_ov: Floats, W_kq: Floats) -> int:
     """How many of the paper's unseen sentences are answered as printed."""
     right = 0
     for text, label in UNSEEN:
         words = np.array([[_WORDS.index(w) for w in text.split()]])
-        end = answer_unseen(words, result[f"{PAPER}.W_ov"], result[f"{PAPER}.later"], np.eye(4))
+        end = answer_unseen(words, W_ov, W_kq, np.eye(4))
         right += int(end.output[0]) == _WORDS.index(label)
     return right
 
 
-def check(config: Config, result: Result) -> Finding:
+def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """Signs in fractions, signs and growth after training, and stars in closed sets."""
-    sets = {name: ExactColumns(name, s, result) for name, s in _sets(config).items()}
-    ok = {name: one for name, one in sets.items() if not one.premises.outside}
-    closed_sets = [one for one in ok.values() if one.premises.closed]
-    top, low = ([v for one in ok.values() for v in one.entries(KINDS[k])] for k in (0, 2))
-    gap = max(one.found.gap for one in sets.values())
-    ends = [(ok[n], result[f"{n}.W_kq"], result[f"{n}.later"]) for n in _trained(config) if n in ok]
-    growth = [_growth(_gaps(one, W), _gaps(one, later)) for one, W, later in ends]
-    more = _more(config)
-    most = [_most_optimal(s) for s in more] + [
-        sum(one.orders[q].kinds == KINDS[0]) for one in closed_sets for q in one.U
-    ]
-    paper = sets[PAPER]
-    columns = sum(len(one.U) for one in ok.values())
-    tests = (
-        equals("optimal tokens not above 0", sum(v <= 0 for v in top), 0),
-        equals("non-optimal tokens not below 0", sum(v >= 0 for v in low), 0),
-        equals("non-comparable tokens not at 0", sum(one.stray() for one in ok.values()), 0),
-        equals(
-            "trained entries whose sign is not that of their kind",
-            sum(one.wrong_signs(W) for one, *both in ends for W in both),
-            0,
-        ),
-        at_least(
-            "gaps between kinds at twice the updates over those before, least",
-            float(np.min(growth)) if growth else float("nan"),
-            1.8,
-        ),
-        equals("closed sets: most optimal tokens of a query", max(most, default=0), 1),
-        equals(
-            "closed sets: columns other than m/(m + 1), −1/(m + 1)",
-            sum(_off_star(one) for one in closed_sets),
-            0,
-        ),
-        equals(
-            "Example 1: columns worked out by hand",
-            sum(paper.U.get(q) == COLUMNS[word] for q, word in enumerate(_WORDS)),
-            4,
-        ),
-        equals("Example 2: unseen sentences answered as printed", _answers(result), 2),
-        noted("least entry of an optimal token", float(min(top, default=Fraction(0)))),
-        noted("largest entry of a non-optimal token", float(max(low, default=Fraction(0)))),
-        noted("columns with several optimal tokens", _several(ok)),
-        at_most("kept columns from the exact ones", worst([o.off for o in ok.values()]), 1e-9),
-        at_most("largest certified gap", gap, 1e-9),
-    )
-    return Finding(
-        tests,
-        f"{len(ok)} of {len(sets)} sets inside Assumptions 1 to 3, {len(closed_sets)} of them "
-        f"closed under prefixes, {len(ends)} trained on; {columns} columns in exact arithmetic; "
-        f"{len(more)} further closed sets for the number of optimal tokens",
+    every = shared.numbers_of(table)
+    small, sets = every[every.data == SMALL], every[every.data != SMALL]
+    ok = sets[sets.inside == 1]
+    stars, paper = ok[ok.closed == 1], sets[sets.data == PAPER].squeeze()
+    trained = ok[ok.trained == 1]
+    growth = np.min(trained.growth.array) if len(trained) else np.nan
+    most = max(small["most optimal"].max(), stars["most optimal"].max())
+    yield equals("optimal tokens not above 0", ok["not above 0"].sum(), 0)
+    yield equals("non-optimal tokens not below 0", ok["not below 0"].sum(), 0)
+    yield equals("non-comparable tokens not at 0", ok.stray.sum(), 0)
+    what = "trained entries whose sign is not that of their kind"
+    yield equals(what, trained["wrong signs"].sum(), 0)
+    yield at_least("gaps between kinds at twice the updates over those before, least", growth, 1.8)
+    yield equals("closed sets: most optimal tokens of a query", most, 1)
+    what = "closed sets: columns other than m/(m + 1), −1/(m + 1)"
+    yield equals(what, stars["off star"].sum(), 0)
+    yield equals("Example 1: columns worked out by hand", paper["as worked out"], 4)
+    what = "Example 2: unseen sentences answered as printed"
+    yield equals(what, paper["answers as printed"], 2)
+    yield info("least entry of an optimal token", ok["least of an optimal"].min())
+    yield info("largest entry of a non-optimal token", ok["largest of a non-optimal"].max())
+    yield info("columns with several optimal tokens", ok["several optimal"].sum())
+    yield at_most("kept columns from the exact ones", np.max(ok.off.array), 1e-9)
+    gap = float(np.max(sets.gap.array))
+    yield at_most("largest certified gap", gap, 1e-9)
+    yield Premises(
         len(ok),
+        f"{len(ok)} of {len(sets)} sets inside Assumptions 1 to 3, {len(stars)} of them closed "
+        f"under prefixes, {len(trained)} trained on; {int(ok['columns'].sum())} columns in exact "
+        f"arithmetic; {EACH * len(small)} further closed sets for the number of optimal tokens",
         gap,
     )
 
 
-def _several(sets: dict[str, ExactColumns]) -> int:
-    """Columns with several optimal tokens."""
-    return sum(len(one.tokens(q, KINDS[0])) > 1 for one in sets.values() for q in one.U)
-
-
-def plot(config: Config, result: Result) -> Figure:
+def figure(table: DataFrame, study: Study) -> Figure:
     """The exact entries by kind, and Example 1 as its attention is trained."""
-    from attsvm.experiments.studies.shared.drawing import CYCLE, panels, scattered_kinds
+    from attsvm.plotting.studies import CYCLE, panels
 
-    sets = [ExactColumns(name, s, result) for name, s in sets_of(config).items()]
-    figure, (left, right) = panels(2)
-    kinds = (KINDS[0], KINDS[3], KINDS[2])
-    scattered_kinds(left, {k: [v for one in sets for v in one.entries(k)] for k in kinds})
-    left.set(title=f"{len(sets)} drawn sets")
-    steps, W = result["path.W_kq.steps"], result["path.W_kq"][:, :, _WORDS.index("O")]
+    drawn, (left, right) = panels(2)
+    sets = table[~table.data.isin((SMALL, PAPER))]
+    scattered_kinds(left, sets, (KINDS[0], KINDS[3], KINDS[2]))
+    left.set(title=f"{len(sets[['data', 'seed']].drop_duplicates())} drawn sets")
     for x, word in enumerate(_WORDS):
-        right.plot(steps[1:], W[1:, x], color=CYCLE[x], label=word)
+        curve = shared.curves_of(table, word).iloc[1:, 0]
+        right.plot(curve.index, curve, color=CYCLE[x], label=word)
     right.set_xscale("log")
-    right.set(
-        xlabel="update of the second stage",
-        ylabel="entry of W_kq",
-        title="Example 1, query O: O above S and V",
-    )
+    right.set(xlabel="update of the second stage", ylabel="entry of W_kq",
+              title="Example 1, query O: O above S and V")  # fmt: skip
     right.legend(frameon=False)
-    return figure
+    return drawn
 
 
-_FULL = {
-    "vocabulary": 20,
-    "length": [2, 5],
-    "count": 68,
-    "longest": 6,
-    "seeds": 40,
-    "trained": 5,
-    "steps": [2000, 4000],
-    "rates": [0.2, 0.05],
-    "more": 1000,
-}
-
-CLAIM = Claim(
+STUDY = Study(
     id="D.star-orders",
     title="Kinds of tokens are ordered strictly, by stars in closed sets",
     kind="theorem",
-    trust="read",
+    source="paper",
     statement="Without confused tokens the column of a query is above 0 at optimal, 0 at "
     "non-comparable and below 0 at non-optimal tokens, in the solution and, with gaps that grow "
     "like t (v2, Theorem 3), after training. In sets that hold every prefix of their sentences "
     "each query has one optimal token over m others, and the entries are m/(m + 1) and "
     "−1/(m + 1).",
-    full=_FULL,
-    quick={**_FULL, "seeds": 4, "trained": 1, "more": 100},
-    run=run,
-    check=check,
-    plot=plot,
+    grid={"data": ["unconfused", "closed", SMALL, PAPER]},
+    run={
+        "vocabulary": 20,
+        "length": [2, 5],
+        "count": 68,
+        "longest": 6,
+        "trained": 5,
+        "steps": [2000, 4000],
+        "rates": [0.2, 0.05],
+    },
+    seeds=40,
+    group=10,
+    measure=measure,
+    checks=checks,
+    quick={"seeds": 4, "run": {"trained": 1}},
+    figure=figure,
     reference="huang2024nexttoken",
-    numbered="v2, Theorem 3",
+    theorem="v2, Theorem 3",
 )

@@ -108,7 +108,7 @@ def checks_on_ends(name: str, ends: DataFrame, thresholds: Any) -> Iterator[Chec
     counts = ends.end.value_counts()
     local = places.get("global", 0.0) + places.get("local", 0.0)
     yield at_least(f"{name}: mean correlation to the solution of the selected tokens",
-                   ends.correlation.mean(), thresholds["correlation"])  # fmt: skip
+                   ends.correlation.mean(skipna=False), thresholds["correlation"])  # fmt: skip
     yield at_least(f"{name}: share of runs that end at locally optimal tokens", local,
                    thresholds["local"])  # fmt: skip
     yield info(f"{name}: share of runs that end at the best tokens", places.get("global", 0.0))

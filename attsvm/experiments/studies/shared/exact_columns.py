@@ -1,19 +1,25 @@
-"""Columns of the attention's solution in exact arithmetic, and small sets worked out by hand."""
+"""Columns of the attention's solution in exact arithmetic, and sets whose columns are examined."""
 
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.certificate import Certificate
 from attsvm.certificate.exact import exact_tight
-from attsvm.experiments.studies.claim import Result
-from attsvm.experiments.studies.shared.sentence_runs import columns_again
+from attsvm.datasets.sentences import closed, unconfused
+from attsvm.experiments.studies.shared.sentence_runs import LongTable
 from attsvm.next_token.order import KINDS, Order, orders
+from attsvm.next_token.problems import solve_attention
 from attsvm.next_token.realizable import realizability
 from attsvm.next_token.sentences import Sentences
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
 
 # The tokens of each sentence, its query last, and its optimal token.
 Given = list[tuple[list[int], int]]
@@ -25,18 +31,29 @@ def small_set(N: int, given: Given) -> Sentences:
     return Sentences.of(lines + [[*words, (best + 1) % N] for words, best in given], vocabulary=N)
 
 
+def star_set(
+    data: str, seed: int, *, vocabulary: int, length: tuple[int, int], count: int, longest: int
+) -> Sentences:
+    """A set without confused tokens: "unconfused", or "closed" under prefixes."""
+    if data == "closed":
+        drawn = closed(vocabulary, longest, seed=seed)
+    else:
+        drawn = unconfused(vocabulary, (length[0], length[1]), count, seed)
+    return Sentences.of(drawn, vocabulary=vocabulary)
+
+
 class ExactColumns:
-    """The saved solution of one set, certified again, with each column in fractions.
+    """The certified solution of one set, with each column in fractions.
 
     U: the exact column (N,) by query, without those of which none was found; busy: the tokens on a
-    constraint with a multiplier above 0, by query; off: how far the kept columns are from the exact
-    ones, nan when one was not found; premises: what realizability finds of the set.
+    constraint with a multiplier above 0, by query; off: how far the solution's columns are from the
+    exact ones, nan when one was not found; premises: what realizability finds of the set.
     """
 
-    def __init__(self, name: str, sentences: Sentences, result: Result) -> None:
+    def __init__(self, sentences: Sentences) -> None:
         self.orders = orders(sentences)
         self.premises = realizability(sentences, self.orders)
-        self.found = columns_again(f"{name}.best", self.orders, result)
+        self.found = solve_attention(self.orders, np.eye(sentences.vocabulary))
         self.U: dict[int, list[Fraction]] = {}
         self.busy: dict[int, set[int]] = {}
         self.off = 0.0
@@ -47,8 +64,8 @@ class ExactColumns:
                 self.off = float("nan")
                 continue
             self.U[order.query], self.busy[order.query] = u, busy
-            kept = self.found.W[:, order.query]
-            self.off = max(self.off, float(np.abs(kept - [float(v) for v in u]).max()))
+            column = self.found.W[:, order.query]
+            self.off = max(self.off, float(np.abs(column - [float(v) for v in u]).max()))
 
     def tokens(self, query: int, kind: str) -> list[int]:
         """The tokens of this kind before the query."""
@@ -60,7 +77,7 @@ class ExactColumns:
         return [u[x] for q, u in self.U.items() for x in self.tokens(q, kind)]
 
     def stray(self) -> int:
-        """How many kept entries of non-comparable tokens are not 0."""
+        """How many entries of non-comparable tokens in the solution are not 0."""
         return sum(
             int((np.delete(self.found.W[:, q], order.tokens) != 0).sum())
             for q, order in self.orders.items()
@@ -76,11 +93,6 @@ class ExactColumns:
         )
 
 
-def worst(values: list[float]) -> float:
-    """The largest; nan when one is not known or there is none."""
-    return float(np.max(values)) if values else float("nan")
-
-
 def _exact(order: Order, piece: Certificate) -> tuple[list[Fraction], set[int]]:
     """(the exact column (N,), the tokens on a constraint with a multiplier above 0)."""
     solved = exact_tight(piece.problem, piece.multipliers)
@@ -93,3 +105,27 @@ def _exact(order: Order, piece: Certificate) -> tuple[list[Fraction], set[int]]:
     used = np.asarray(solved.multipliers.numerators > 0, bool)
     hi, lo = order.covers
     return u, set(order.tokens[np.concatenate([hi[used], lo[used]])].tolist())
+
+
+def add_entries(rows: LongTable, seed: int, one: ExactColumns) -> None:
+    """Rows "entries: KIND": how many tokens of the kind (value) have an entry (x)."""
+    for kind in KINDS:
+        values, times = np.unique([float(v) for v in one.entries(kind)], return_counts=True)
+        rows.curve(seed, f"entries: {kind}", values, times)
+
+
+def scattered_kinds(axes: Axes, table: DataFrame, kinds: tuple[str, ...]) -> None:
+    """The entries of columns by the kind of their token, and how many of each kind are 0."""
+    from attsvm.plotting.studies import CYCLE, level
+
+    level(axes, 0.0)
+    names = []
+    for k, kind in enumerate(kinds):
+        times = table[table.quantity == f"entries: {kind}"].groupby("x").value.sum()
+        share = times / max(times.sum(), 1)
+        axes.scatter(np.full(len(share), k), share.index, s=6 + 160 * share, color=CYCLE[k],
+                     alpha=0.7, linewidth=0)  # fmt: skip
+        names.append(f"{kind}\n{100 * share.get(0.0, 0.0):.0f} % at 0")
+    axes.set_xticks(range(len(kinds)), names, fontsize=7.5)
+    axes.set(xlabel="kind of token (area: share of its kind)", ylabel="entry of the solution",
+             xlim=(-0.5, len(kinds) - 0.5))  # fmt: skip

@@ -267,13 +267,3 @@ def reached_norm(tokens: Tokens, v: Floats, *, size: float, start: float, way: f
         grows = way * least_descent_within(tokens, v, middle) > (middle + start) * size
         low, high = (middle, high) if grows else (low, middle)
     return low
-
-
-def safe_step(tokens: Sequence[Tokens], heads: Floats) -> float:
-    """The least 1/L_W of these instances: a step that the theorems allow on each of them."""
-    return min(1 / smoothness(t, v) for t, v in zip(tokens, heads, strict=True))
-
-
-def proved_ends(tokens: Sequence[Tokens], heads: Floats, W: Floats, lr: float) -> list[FinalState]:
-    """The same for each instance of a stack, W (B, d, dq)."""
-    return [proved_end(t, v, M, lr) for t, v, M in zip(tokens, heads, W, strict=True)]

@@ -1,96 +1,218 @@
-"""Random realizable sentences, both stages of training on them, and columns certified again.
+"""What the studies on next-token prediction share: sets, their two stages, and long tables.
 
-What the claims on next-token prediction share. A config of theirs has
+Their tables are long: a row is one number (`value`) of one instance (`seed`), named by `quantity`;
+`x` is the step of a curve, or another number that the value belongs to, and nan of numbers that
+stand alone. Curves are thinned for the table; what is judged is found from all records before.
 
-    vocabulary, length, count     the sets: N tokens, sentences of this many tokens, how many
-    seeds                         how many sets
-    steps, rates                  of the two stages: updates, and step sizes times √N
-
-`drawn` gives the sentences of a seed, `staged` the two runs on them. A result keeps ends
-(`ends_kept`) or whole paths (`paths_kept`) under a name, and the solution W_kq with the multipliers
-of every column (`saved_columns`), which `columns_again` certifies from the orders alone.
+Parameters of the same name mean the same in all these studies: vocabulary, length and count are of
+the sets, steps and rates of the two stages: updates, and step sizes times √N.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats
+from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate, certify
-from attsvm.datasets.sentences import realizable
-from attsvm.experiments.studies.claim import Config, Result
-from attsvm.next_token.order import Order
-from attsvm.next_token.problems import Columns, column_problem
+from attsvm.datasets.sentences import closed
+from attsvm.experiments.study import Premises
+from attsvm.next_token.attention import Contexts
+from attsvm.next_token.infimum import excess
+from attsvm.next_token.order import Order, orders
+from attsvm.next_token.problems import Columns, decoder_problem, solve_attention, solve_decoder
+from attsvm.next_token.realizable import realizability
 from attsvm.next_token.sentences import Sentences
+from attsvm.next_token.training.gradient import LossAndGrad, attention_loss, decoder_loss
 from attsvm.next_token.training.train import Stages
+from attsvm.theory.measures import bregman
+from attsvm.theory.rates import fit
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+# Points of a curve in a table.
+MOST = 60
 
 
-def drawn(config: Config, seed: int) -> Sentences:
-    """The realizable set of this seed."""
-    return Sentences.of(
-        realizable(config["vocabulary"], config["length"], config["count"], seed),
-        vocabulary=config["vocabulary"],
-    )
+class LongTable:
+    """Rows of a long table, as a measure fills them."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, str, float, float]] = []
+
+    def add(self, seed: int, numbers: Mapping[str, Any]) -> None:
+        """Numbers that stand alone, by quantity."""
+        self._rows += [(seed, name, np.nan, float(value)) for name, value in numbers.items()]
+
+    def curve(self, seed: int, quantity: str, x: Any, values: Any) -> None:
+        """Values at these x, all of them."""
+        pairs = zip(x, values, strict=True)
+        self._rows += [(seed, quantity, float(at), float(value)) for at, value in pairs]
+
+    def run(self, seed: int, steps: Ints, curves: Mapping[str, Any]) -> None:
+        """Curves over the records of a run, thinned evenly over the records."""
+        kept = np.unique(np.linspace(0, len(steps) - 1, min(MOST, len(steps))).round().astype(int))
+        for quantity, values in curves.items():
+            self.curve(seed, quantity, steps[kept], np.asarray(values)[kept])
+
+    def columns(self) -> dict[str, Any]:
+        """The columns seed, quantity, x and value."""
+        seeds, quantities, x, values = zip(*self._rows, strict=True)
+        return {
+            "seed": np.array(seeds),
+            "quantity": np.array(quantities),
+            "x": np.array(x),
+            "value": np.array(values),
+        }
 
 
-def staged(config: Config, sentences: Sentences) -> Stages:
-    """Both stages by the config's steps and rates, as `two_stages` trains them."""
-    lr = np.array(config["rates"]) / np.sqrt(sentences.vocabulary)
-    steps = config["steps"]
-    first = train(sentences, model="decoder", lr=float(lr[0]), steps=steps[0])
-    second = train(sentences, model="next-token", head=first, lr=float(lr[1]), steps=steps[1])
-    return Stages(sentences, np.eye(sentences.vocabulary), first, second)
+def numbers_of(table: DataFrame) -> DataFrame:
+    """The numbers that stand alone: one row per instance, one column per quantity."""
+    alone = table[table["x"].isna()].drop(columns="x")
+    keys = [name for name in alone if name != "value"]
+    alone = alone.drop_duplicates(keys)
+    keys.remove("quantity")
+    return alone.pivot(index=keys, columns="quantity", values="value").reset_index()
 
 
-def ends_kept(name: str, stages: Stages) -> Result:
-    """W_ov and W_kq at the end of their stages."""
-    return {f"{name}.W_ov": stages.W_ov, f"{name}.W_kq": stages.W_kq}
+def curves_of(table: DataFrame, quantity: str) -> DataFrame:
+    """The values of a quantity that has an x: one row per x, one column per instance."""
+    rows = table[(table.quantity == quantity) & table["x"].notna()]
+    keys = [name for name in rows if name not in ("quantity", "x", "value")]
+    return rows.drop_duplicates([*keys, "x"]).pivot(index="x", columns=keys, values="value")
 
 
-def paths_kept(name: str, stages: Stages) -> Result:
-    """The records of both stages: W_ov (R, N, d) and W_kq (R', d, d), with their steps and
-    losses."""
-    runs = {"W_ov": stages.decoder, "W_kq": stages.attention}
-    out: Result = {}
-    for block, path in runs.items():
-        out[f"{name}.{block}"] = path.weights[block][:, 0]
-        out[f"{name}.{block}.steps"] = path.steps
-        out[f"{name}.{block}.loss"] = path.loss[:, 0]
-    return out
+# ---------------------------------------------------------------- sets
 
 
-def saved_columns(name: str, columns: Columns) -> Result:
-    """The solution W_kq⋆ (N, N) of orthonormal tokens and the multipliers of all its columns."""
-    multipliers = [np.zeros(0), *(piece.multipliers for piece in columns.pieces)]
-    return {f"{name}.W": columns.W, f"{name}.multipliers": np.concatenate(multipliers)}
+class ClosedSet:
+    """The prefix-closed set without confused tokens of a seed, from `count` first tokens.
 
-
-def columns_again(name: str, orders: Mapping[int, Order], result: Result) -> Columns:
-    """The kept solution, with the certificate that each column and its multipliers support.
-
-    A column that is not 0 at a token outside its order, not the same at tied tokens, or whose
-    least margin is not 1 is no solution and is not certified. W is the kept matrix as it is.
+    Every sentence and every collocation counts once. W_ov, W_kq: both solutions, certified; facts:
+    the largest gap, and whether the set meets Assumptions 1 and 3 of [huang2024nexttoken] and holds
+    all its prefixes.
     """
-    W, multipliers = result[f"{name}.W"], result[f"{name}.multipliers"]
-    pieces, start = [], 0
-    for order in orders.values():
-        if len(order.covers[0]):
-            end = start + len(order.covers[0])
-            pieces.append(_certified(order, W[:, order.query], multipliers[start:end]))
-            start = end
-    return Columns(W, tuple(pieces), (1,) * len(pieces))
+
+    def __init__(self, vocabulary: int, length: int, count: int, seed: int) -> None:
+        lines = closed(vocabulary, length, count, seed)
+        self.data = Sentences.of(lines, vocabulary=vocabulary)
+        self.orders = orders(self.data)
+        self.W_ov = decoder_best(self.data)
+        self.W_kq = solve_attention(self.orders, np.eye(vocabulary))
+        gap = max(float(self.W_ov.gap), self.W_kq.gap)
+        self.facts = {"inside": inside(self.data, self.orders), "gap": gap}
 
 
-def _certified(order: Order, u: Floats, multipliers: Floats) -> Certificate:
-    """What one column u (N,) and its multipliers prove."""
-    problem = column_problem(order)
-    ours = u[order.tokens]
-    plain = ours[order.first]
-    x = plain * np.sqrt(np.bincount(order.component))
-    whole = (np.delete(u, order.tokens) == 0).all() and (ours == plain[order.component]).all()
-    # A certificate scales W to margin 1; the kept column must have it as it stands.
-    whole = whole and abs(float(problem.margins(x[:, None]).min()) - 1) <= 1e-9
-    return certify(problem, "frobenius", x if whole else None, multipliers)
+def inside(sentences: Sentences, found: Mapping[int, Order]) -> bool:
+    """Whether the set is realizable without confused tokens, and holds all its prefixes."""
+    asked = realizability(sentences, found)
+    return not asked.outside and asked.closed
+
+
+def judged_sets(table: DataFrame, more: str = "") -> tuple[DataFrame, Premises]:
+    """(the numbers of the sets inside, how many they are in words, and `more`)."""
+    every = numbers_of(table)
+    ok = every[every.inside == 1]
+    return ok, premises(len(ok), len(every), float(np.max(every.gap.array)), more)
+
+
+def premises(judged: int, total: int, gap: float, more: str) -> Premises:
+    """How many sets are inside."""
+    text = (
+        f"{judged} of {total} random sets meet the premises (realizable, prefix-closed, no "
+        "confused token, none more often than the optimal one, tokens orthonormal)"
+    )
+    return Premises(judged, text + more, gap)
+
+
+# ---------------------------------------------------------------- runs
+
+
+def starts(vocabulary: int, edge: float, seed: int) -> dict[str, Floats]:
+    """Entries of W_ov and W_kq uniform between −edge and edge: the start of the published figure,
+    whose edge is 0.1."""
+    draw = np.random.default_rng([seed, 1])
+    W_ov, W_kq = draw.uniform(-edge, edge, (2, vocabulary, vocabulary))
+    return {"W_ov": W_ov, "W_kq": W_kq}
+
+
+def step_sizes(vocabulary: int, rates: Sequence[float]) -> list[float]:
+    """The step sizes of the stages; the published ones are 0.2/√N and 0.05/√N."""
+    return [float(rate / np.sqrt(vocabulary)) for rate in rates]
+
+
+def staged(sentences: Sentences, steps: Sequence[int], rates: Sequence[float]) -> Stages:
+    """Both stages from zero, as `two_stages` trains them."""
+    N = sentences.vocabulary
+    lr = step_sizes(N, rates)
+    first = train(sentences, model="decoder", lr=lr[0], steps=steps[0])
+    second = train(sentences, model="next-token", head=first, lr=lr[1], steps=steps[1])
+    return Stages(sentences, np.eye(N), first, second)
+
+
+def doubled(stages: Stages) -> Floats:
+    """W_kq after the second stage is taken on to twice its updates."""
+    path = train(
+        stages.sentences, model="next-token", head=stages.W_ov, lr=stages.attention.config["lr"],
+        steps=int(stages.attention.steps[-1]), init={"W_kq": stages.W_kq},
+    )  # fmt: skip
+    end: Floats = path.weights["W_kq"][-1, 0]
+    return end
+
+
+# ---------------------------------------------------------------- along a run
+
+
+def first_look(data: Sentences) -> LossAndGrad:
+    """L_0, the mean over all collocations, and its gradient."""
+    tokens = np.flatnonzero(data.follows >= 0)
+    share = np.full(len(tokens), 1.0 / len(tokens))
+    return decoder_loss(np.eye(data.vocabulary), tokens, data.follows[tokens], share)
+
+
+def second_look(data: Sentences, W_ov: Floats) -> LossAndGrad:
+    """L over the frozen decoder W_ov and its gradient."""
+    return attention_loss(Contexts.of(data, np.eye(data.vocabulary)), W_ov.T)
+
+
+def losses(look: LossAndGrad, name: str, W: Floats) -> Floats:
+    """The loss (R,) of the records W (R, N, N) of this block."""
+    return np.array([float(look({name: one[None]}).loss[0]) for one in W])
+
+
+def rises(data: Sentences, W_ov: Floats, W_kq: Floats) -> Floats:
+    """L − L⋆ (R,) of the records W_kq (R, N, N) over the frozen decoder W_ov."""
+    contexts = Contexts.of(data, np.eye(data.vocabulary))
+    return np.array([excess(contexts, W_ov.T, W) for W in W_kq])
+
+
+def decoder_best(data: Sentences) -> Certificate:
+    """W_ov⋆ in closed form, certified: every margin has the multiplier 1/N."""
+    E = np.eye(data.vocabulary)
+    posed = decoder_problem(data, E)
+    return certify(posed, "frobenius", solve_decoder(data, E).W, np.full(posed.m, 1.0 / len(E)))
+
+
+def away(W: Floats, best: Certificate | Columns) -> Floats:
+    """1 − cos (R,) of the records (R, …) after the start; nan without a certified solution."""
+    if best.W is None or not np.isfinite(best.gap):
+        return np.full(len(W), np.nan)
+    return np.asarray(bregman(W, best.W, 2.0))
+
+
+def sizes(W: Floats) -> Floats:
+    """‖W‖ (R,) of the records (R, N, N)."""
+    return np.linalg.norm(W, axis=(1, 2))
+
+
+def decay(steps: Ints, above: Floats, late: int) -> tuple[float, float]:
+    """(a, R²) of the fit of c e^(−a t) to the steps from `late` on; nan of what is not positive."""
+    seen = steps >= late
+    if not (above[seen] > 0).all():
+        return np.nan, np.nan
+    law = fit(steps[seen], above[seen], "exponential", tail=1.0)
+    return float(law.exponent or 0.0), law.goodness

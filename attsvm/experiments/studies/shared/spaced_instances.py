@@ -12,7 +12,7 @@ where these are smaller than d, and the start likewise: the run is the same one,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,17 +34,6 @@ class Spaced(NamedTuple):
     best: Ints
     weight: Blocks
     factors: Blocks
-
-    def how(self, family: str) -> dict[str, Any]:
-        """The arguments of `train` for the family W or KQ."""
-        if family == "W":
-            return {"head": self.heads, "init": self.weight}
-        return {"model": "factored", "head": self.heads, "init": self.factors, "width": self.width}
-
-    @property
-    def width(self) -> int:
-        """The columns of the factors."""
-        return int(self.factors["K"].shape[2])
 
 
 def _units(draw: np.random.Generator, *shape: int) -> Floats:

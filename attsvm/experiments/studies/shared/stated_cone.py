@@ -17,13 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm.api import train
 from attsvm.certificate import Certificate
-from attsvm.experiments.studies.claim import Config, Result, Test, equals, noted
-from attsvm.experiments.studies.shared.proof import selected
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.convergence import theorems
-from attsvm.theory.convergence.proof import ConvergenceProof
 from attsvm.theory.convergence.prover import Prover, prover
 from attsvm.theory.optima import score_gaps
 
@@ -102,11 +98,6 @@ def plain_prover(tokens: Tokens, v: Floats) -> Prover:
     return prover(tokens, head=v, optimizer="gd", lr=1 / lipschitz(tokens, v))
 
 
-def proofs(made: Prover, starts: Floats) -> list[ConvergenceProof]:
-    """What is proved of each start."""
-    return [made.prove(W, explain=False) for W in starts]
-
-
 def least_proved(made: Prover, stated: StatedCone) -> float:
     """About the least norm at which the first start of this angle is proved; inf beyond 100 R."""
     norm = float(np.linalg.norm(stated.best))
@@ -153,101 +144,9 @@ def least_cone(made: Prover, alpha: Ints, stated: StatedCone) -> float:
     return float(np.exp(np.where(never, np.inf, high).min()))
 
 
-@dataclass(frozen=True, eq=False)
-class Stated:
-    """The cones of several selections, with the instance (tokens, v) and the tokens of each."""
-
-    pairs: list[tuple[Tokens, Floats]]
-    choices: list[Ints]
-    cones: list[StatedCone]
-
-    @property
-    def starts(self) -> Floats:
-        """All starts on the edges (K e, d, dq)."""
-        return np.concatenate([c.edge() for c in self.cones])
-
-
-def stated_runs(config: Config, found: Stated) -> Result:
-    """Normalized descent from every start, and the least norms that are proved at these angles.
-
-    stated.ours (K, 2): of the first start on the edge, and of the whole cone.
-    """
-    each = config["edges"]
-    if not found.cones:
-        return {}
-    path = train(
-        [tokens for tokens, _ in found.pairs for _ in range(each)],
-        head=np.repeat(np.stack([v for _, v in found.pairs]), each, axis=0),
-        lr=config["stated_lr"],
-        steps=config["stated_steps"],
-        init={"W": found.starts},
-    )
-    rows = np.unique(np.linspace(0, len(path.steps) - 1, 24).round().astype(int))
-
-    ours = []
-    for pair, alpha, one in zip(found.pairs, found.choices, found.cones, strict=True):
-        made = plain_prover(*pair)
-        ours.append([least_proved(made, one), least_cone(made, alpha, one)])
-    W = path.weights["W"][rows]
-    return {"stated.steps": path.steps[rows], "stated.W": W, "stated.ours": np.array(ours)}
-
-
-def stated_tests(config: Config, found: Stated, result: Result) -> list[Test]:
-    """What the runs and the proofs say of v1's cones; nothing where there is none."""
-    if not found.cones:
-        return []
-    W, ours, each = result["stated.W"], result["stated.ours"], config["edges"]
-    left = open_ = first = astray = wrong = 0
-    widest: list[float] = []
-    for k, (pair, alpha, one) in enumerate(
-        zip(found.pairs, found.choices, found.cones, strict=True)
-    ):
-        made = plain_prover(*pair)
-        late = prover(pair[0], head=pair[1], optimizer="ngd", lr=config["stated_lr"])
-        places = range(k * each, (k + 1) * each)
-        for b, proof in zip(places, proofs(made, one.edge()), strict=True):
-            same = bool((selected(pair[0], W[-1, b]) == alpha).all())
-            left += not same
-            held = proof.proved and bool((proof.selection == alpha).all())
-            first += held
-            if not held:
-                open_ += not (same and late.prove(W[-1, b], explain=False).proved)
-            away = 1 - _cosines(W[:, b], one.best)
-            widest.append(float(away.max() / one.mu))
-            astray += away.max() > one.mu * (1 + 1e-6)
-        if np.isfinite(ours[k, 0]):
-            there = made.prove(one.edge(float(ours[k, 0]) * (1 + 1e-9))[0], explain=False)
-            wrong += not (there.proved and bool((there.selection == alpha).all()))
-    count, R = each * len(found.cones), np.array([c.radius for c in found.cones])
-    return [
-        equals("v1's cones: starts on the edge whose run leaves the tokens", left, 0),
-        # A proof at step 0 is of plain descent with η = 1/L_W; of the others the normalized run,
-        # which follows the same curves, is proved at its end.
-        equals("v1's cones: neither proved at the start nor at the end of the run", open_, 0),
-        noted("v1's cones: share proved at the start, plain descent, η = 1/L_W", first / count),
-        noted("v1's cones: runs that leave the cone's angle for a time", astray),
-        noted("v1's cones: largest 1 − cos on the way over μ", float(np.max(widest))),
-        noted("v1's R, median", float(np.median(R))),
-        noted(
-            "v1's half-angle, median, degrees",
-            float(np.degrees(np.median([c.angle for c in found.cones]))),
-        ),
-        noted("v1's R over the least norm proved at its edge, median", _middle(R / ours[:, 0])),
-        noted(
-            "v1's R over the least norm from which its whole angle is proved, median",
-            _middle(R / ours[:, 1]),
-        ),
-        equals("least norms on file at which there is no proof", wrong, 0),
-    ]
-
-
-def _cosines(W: Floats, best: Floats) -> Floats:
+def cosines_to(W: Floats, best: Floats) -> Floats:
     """cos(W, W^mm) of records (R, d, dq), by the distance of unit matrices: 1 − cos keeps its
     digits where it is small."""
     unit = W / np.linalg.norm(W, axis=(1, 2), keepdims=True)
     apart: Floats = 1 - 0.5 * ((unit - best / np.linalg.norm(best)) ** 2).sum(axis=(1, 2))
     return apart
-
-
-def _middle(ratios: Floats) -> float:
-    return float(np.median(ratios)) if len(ratios) else float("nan")

@@ -528,6 +528,20 @@ def attend(
     return found
 
 
+@njit(**INNER)
+def _gaps_at(
+    inputs: AttentionInputs, at: Slopes, work: AttentionWorkspace, D: Floats, b: int, i: int
+) -> bool:
+    """`gaps` of input i, in gap and order of the workspace; writes its key differences D (T, d)."""
+    a, values, present = at.top[b, i], inputs.values[b, i], inputs.present[b, i]
+    differences(inputs.keys[b, i], present, a, D)
+    curvature, first = at.curvature[b, i], -np.inf
+    if curvature != 0.0:
+        first = to_pooled(values, present, a, at.logs[b, i], work.near)
+    bent = curvature, first
+    return gaps(values, present, a, at.slopes[b, i], bent, work.near, work.gap, work.order)
+
+
 @njit(**ENTRY)
 def _pull(
     inputs: AttentionInputs,
@@ -541,14 +555,7 @@ def _pull(
     """Writes out and scale as in `pull` for the instances from begin to end."""
     n, T, d = inputs.keys.shape[1:]
     dq = inputs.queries.shape[2]
-    D, gap, order, mass, rises, near = (
-        work.D,
-        work.gap,
-        work.order,
-        work.mass,
-        work.rises,
-        work.near,
-    )
+    D, gap, order, mass, rises = work.D, work.gap, work.order, work.mass, work.rises
     for b in range(begin, end):
         for i in range(n):
             work.height[i] = -np.inf
@@ -559,22 +566,15 @@ def _pull(
                 live = live or inputs.queries[b, i, c] != 0.0
             if not live or at.log_slope[b, i] == -np.inf:
                 continue
-            a = at.top[b, i]
-            line, values, present = at.logs[b, i], inputs.values[b, i], inputs.present[b, i]
-            differences(inputs.keys[b, i], present, a, D)
-            first = -np.inf
-            if at.curvature[b, i] != 0.0:
-                first = to_pooled(values, present, a, line, near)
-            apart = gaps(
-                values, present, a, at.slopes[b, i], (at.curvature[b, i], first), near, gap, order
-            )
+            a, line = at.top[b, i], at.logs[b, i]
+            apart = _gaps_at(inputs, at, work, D, b, i)
             lead, _ = soften(line, a, mass)
             delta = 0.0
             for t in range(T):
                 delta += mass[t] * gap[t]
             delta *= math.exp(lead)
             rise = -np.inf
-            if apart and distinct(D, present, a):
+            if apart and distinct(D, inputs.present[b, i], a):
                 rise = tilt(gap, mass, lead, delta)
             if rise == -np.inf:
                 rise = grade(D, gap, order, line, 0.0, mass, rises)
@@ -634,25 +634,10 @@ def _terms(
     gap, order, f, height = work.gap, work.order, work.mass, work.rises
     for b in range(begin, end):
         for i in range(n):
-            a = at.top[b, i]
-            line, values, present = at.logs[b, i], inputs.values[b, i], inputs.present[b, i]
-            differences(inputs.keys[b, i], present, a, D[b, i])
+            _gaps_at(inputs, at, work, D[b, i], b, i)
             if at.log_slope[b, i] == -np.inf:
                 continue
-            first = -np.inf
-            if at.curvature[b, i] != 0.0:
-                first = to_pooled(values, present, a, line, work.near)
-            gaps(
-                values,
-                present,
-                a,
-                at.slopes[b, i],
-                (at.curvature[b, i], first),
-                work.near,
-                gap,
-                order,
-            )
-            grade(D[b, i], gap, order, line, 0.0, f, height)
+            grade(D[b, i], gap, order, at.logs[b, i], 0.0, f, height)
             common = at.log_slope[b, i] - math.log(n)
             for t in range(T):
                 if f[t] != 0.0:

@@ -1,6 +1,16 @@
-"""Many steps of gradient descent in one call, for a weight or prompt with a fixed linear head.
+"""Many steps of gradient descent in one call, for a model with a fixed linear head.
 
     W ← W − η g        or        W ← W − η g/‖g‖,        then W ← W − η λ W_before with decay λ
+
+for a weight or prompt (`descend`), and for the factors of W = K Qᵀ (`descend_factors`)
+
+    K ← K − η g_K/‖g_K‖      with      g_K = Σ_i f_i p_i q_iᵀ
+    Q ← Q − η g_Q/‖g_Q‖                g_Q = Σ_i f_i z_i (Kᵀp_i)ᵀ
+
+where q_i = Qᵀz_i, and f_i p_i z_iᵀ is the gradient in W of input i. Neither W nor its gradient is
+formed there: everything is a product of a factor and a vector. With a ridge λ the loss has
+λ (‖K‖² + ‖Q‖²) more, whose gradient is added where it has not lost its size: the larger of both
+exponents leaves the sum.
 
 The gradient is that of `attention`, from the same functions for one input. What depends on the top
 token alone (key differences, score differences, ties) is kept from step to step and made again when
@@ -29,12 +39,14 @@ from attsvm.training.models.gradient.attention import (
     combine,
     distinct,
     gaps,
+    gather,
     grade,
     slope_at,
     soften,
     tilt,
     top_token,
     untie,
+    weigh,
 )
 
 
@@ -299,11 +311,47 @@ def note(given: Instances, seen: Looked, state: RunState, log: Log, b: int, row:
 
 
 @njit(**INNER)
-def _save(U: Floats, W: Floats) -> None:
-    """Writes Uᵀ to W (d, dq)."""
-    for c in range(U.shape[0]):
-        for r in range(U.shape[1]):
-            W[r, c] = U[c, r]
+def _follow_top(known: Known, state: RunState, step: int, b: int, i: int) -> None:
+    """Keeps the top token of input i, and the step at which it changed."""
+    a = known.held[i]
+    if a != state.top[b, i]:
+        if state.top[b, i] >= 0:
+            state.changed[b, i] = step
+        state.top[b, i] = a
+
+
+@njit(**INNER)
+def _turn_over(source: Floats, into: Floats) -> None:
+    """Writes the transpose of the source."""
+    for c in range(source.shape[0]):
+        for r in range(source.shape[1]):
+            into[r, c] = source[c, r]
+
+
+@njit(**INNER)
+def _square(G: Floats) -> float:
+    """‖G‖²."""
+    size = 0.0
+    for r in range(G.shape[0]):
+        row = 0.0
+        for c in range(G.shape[1]):
+            row += G[r, c] * G[r, c]
+        size += row
+    return size
+
+
+@njit(**INNER)
+def _inside(size: float) -> bool:
+    """Whether a sum of squares is zero or well inside the floats."""
+    return size == 0.0 or 1e-280 < size < 1e280
+
+
+@njit(**INNER)
+def _factor(lr: float, size: float, scale: float, normalized: bool) -> float:
+    """What multiplies G in a step of size lr along G e^scale, ‖G‖ = size."""
+    if size == 0.0:
+        return 0.0
+    return lr / size if normalized else lr * math.exp(scale)
 
 
 @njit(**INNER)
@@ -330,7 +378,6 @@ def _march(
     n = given.keys.shape[1]
     lr, normalized, decay = steps.lr, steps.normalized, steps.decay
     U, G = seen.U, seen.G
-    dq, d = U.shape
     for b in range(begin, end):
         prepare(given, known, seen, b)
         reach = _load(state.W[b], U)
@@ -340,35 +387,24 @@ def _march(
                 combine(given.queries[b, i], U, seen.w)
                 if not look(given, known, seen, reach, b, i):
                     return False
-                a = known.held[i]
-                if a != state.top[b, i]:
-                    if state.top[b, i] >= 0:
-                        state.changed[b, i] = steps.first + k
-                    state.top[b, i] = a
+                _follow_top(known, state, steps.first + k, b, i)
             # The gradient is Gᵀ e^scale.
             scale = assemble(
                 seen.part, seen.height, seen.slope, given.queries[b], seen.shares, G
             ) - math.log(n)
-            size = 0.0
-            for c in range(dq):
-                row = 0.0
-                for r in range(d):
-                    row += G[c, r] * G[c, r]
-                size += row
-            if not (size == 0.0 or 1e-280 < size < 1e280) or scale > -LOWEST:
+            size = _square(G)
+            if not _inside(size) or scale > -LOWEST:
                 return False
             size = math.sqrt(size)
             log_size = -np.inf if size == 0.0 else math.log(size) + scale
             if written < len(log.at) and log.at[written] == k:
                 note(given, seen, state, log, b, written)
-                _save(U, log.weights[written, b])
+                _turn_over(U, log.weights[written, b])
                 log.columns[written, 1, b] = log_size
                 written += 1
             if not lr[k] >= 0.0:  # a last look without a step
                 break
-            f = 0.0
-            if size > 0.0:
-                f = lr[k] / size if normalized else lr[k] * math.exp(scale)
+            f = _factor(lr[k], size, scale, normalized)
             reach = abs(1.0 - lr[k] * decay) * reach + f * size
             if not reach <= FAR:
                 return False
@@ -377,7 +413,7 @@ def _march(
                 passed -= log_size
             state.clock[b] = log_add(state.clock[b], passed)
             _step(U, G, f, lr[k] * decay)
-        _save(U, state.W[b])
+        _turn_over(U, state.W[b])
     return True
 
 
@@ -405,5 +441,148 @@ def descend(given: Instances, steps: StepSizes, state: RunState, log: Log) -> bo
 
     def some(begin: int, end: int) -> bool:
         return bool(_march(given, *allocate(given), steps, state, log, begin, end))
+
+    return all(map_chunks(some, len(given.keys)))
+
+
+class FactoredWorkspace(NamedTuple):
+    """Memory of one thread: that of a look, the factors K (d, m), turned (m, d) = Kᵀ, Q (dq, m),
+    their gradients, and ahead, back (n, m): Qᵀz_i and Kᵀp_i."""
+
+    known: Known
+    seen: Looked
+    K: Floats
+    turned: Floats
+    Q: Floats
+    slope_K: Floats
+    slope_Q: Floats
+    ahead: Floats
+    back: Floats
+
+
+@njit(**INNER)
+def _move(source: Floats, into: Floats, first: int) -> float:
+    """The largest entry in size of the rows of `source` from `first` on; writes them to `into`."""
+    most = 0.0
+    for r in range(into.shape[0]):
+        for c in range(into.shape[1]):
+            into[r, c] = source[first + r, c]
+            most = max(most, abs(into[r, c]))
+    return most
+
+
+@njit(**INNER)
+def _keep(factor: Floats, into: Floats, first: int) -> None:
+    """Writes the factor to the rows of `into` from `first` on."""
+    for r in range(factor.shape[0]):
+        for c in range(factor.shape[1]):
+            into[first + r, c] = factor[r, c]
+
+
+@njit(**INNER)
+def _pull_back(G: Floats, x: Floats, f: float, g: float) -> None:
+    """G ← f G + g x."""
+    for r in range(G.shape[0]):
+        for c in range(G.shape[1]):
+            G[r, c] = f * G[r, c] + g * x[r, c]
+
+
+@njit(**ENTRY)
+def _march_factors(
+    given: Instances,
+    work: FactoredWorkspace,
+    ridge: float,
+    steps: StepSizes,
+    state: RunState,
+    log: Log,
+    begin: int,
+    end: int,
+) -> bool:
+    """The steps of the instances from begin to end, as far as they stay inside the floats."""
+    known, seen, K, turned, Q, slope_K, slope_Q, ahead, back = work
+    n = given.keys.shape[1]
+    lr, normalized, decay = steps.lr, steps.normalized, steps.decay
+    d, m = K.shape
+    dq = Q.shape[0]
+    # |w| ≤ m max|K| max|Q| Σ|z|, and its rounding grows with m and dq as that of a logit with d.
+    spread = m * (d + m + dq + 4.0) / (d + 2.0)
+    zero = int(np.int64(0))  # a literal zero would be a type of its own
+    for b in range(begin, end):
+        prepare(given, known, seen, b)
+        most_K = _move(state.W[b], K, zero)
+        most_Q = _move(state.W[b], Q, d)
+        _turn_over(K, turned)
+        written = zero
+        for k in range(len(lr)):
+            reach = spread * most_K * most_Q
+            if not reach <= FAR:
+                return False
+            for i in range(n):
+                combine(given.queries[b, i], Q, ahead[i])
+                combine(ahead[i], turned, seen.w)
+                if not look(given, known, seen, reach, b, i):
+                    return False
+                combine(seen.part[i], K, back[i])
+                _follow_top(known, state, steps.first + k, b, i)
+            # The gradients are slope_K e^scale and slope_Q e^scale.
+            scale = weigh(seen.height, seen.slope, seen.shares) - math.log(n)
+            gather(ahead, seen.part, seen.shares, slope_K)
+            gather(back, given.queries[b], seen.shares, slope_Q)
+            size_K, size_Q = _square(slope_K), _square(slope_Q)
+            if not (_inside(size_K) and _inside(size_Q)) or scale > -LOWEST:
+                return False
+            both = math.sqrt(size_K + size_Q)
+            log_size = -np.inf if both == 0.0 else math.log(both) + scale
+            if written < len(log.at) and log.at[written] == k:
+                note(given, seen, state, log, b, written)
+                _keep(K, log.weights[written, b], zero)
+                _keep(Q, log.weights[written, b], d)
+                log.columns[written, 1, b] = log_size
+                written += 1
+            if not lr[k] >= 0.0:  # a last look without a step
+                break
+            passed = math.log(lr[k]) if lr[k] > 0.0 else -np.inf
+            if normalized:
+                passed -= log_size
+            if ridge > 0.0:
+                own = math.log(2.0 * ridge)
+                peak = max(scale, own)
+                f, g = math.exp(scale - peak), math.exp(own - peak)
+                _pull_back(slope_K, K, f, g)
+                _pull_back(slope_Q, Q, f, g)
+                size_K, size_Q = _square(slope_K), _square(slope_Q)
+                if not (_inside(size_K) and _inside(size_Q)):
+                    return False
+                scale = peak
+                passed = np.nan  # no longer a time of the flow of the loss
+            state.clock[b] = log_add(state.clock[b], passed)
+            size_K, size_Q = math.sqrt(size_K), math.sqrt(size_Q)
+            f_K = _factor(lr[k], size_K, scale, normalized)
+            f_Q = _factor(lr[k], size_Q, scale, normalized)
+            left = abs(1.0 - lr[k] * decay)
+            most_K = left * most_K + f_K * size_K
+            most_Q = left * most_Q + f_Q * size_Q
+            _step(K, slope_K, f_K, lr[k] * decay)
+            _step(Q, slope_Q, f_Q, lr[k] * decay)
+            _turn_over(K, turned)
+        _keep(K, state.W[b], zero)
+        _keep(Q, state.W[b], d)
+    return True
+
+
+def descend_factors(
+    given: Instances, ridge: float, steps: StepSizes, state: RunState, log: Log
+) -> bool:
+    """Whether every instance stayed inside the range of floats; if one did not, all is void.
+
+    state.W (B, d + dq, m): the rows of K, then those of Q; the records likewise. ridge: λ.
+    """
+    _, n, _, d = given.keys.shape
+    dq, m = given.queries.shape[2], state.W.shape[2]
+    sizes = (d, m), (m, d), (dq, m), (d, m), (dq, m), (n, m), (n, m)
+
+    def some(begin: int, end: int) -> bool:
+        work = FactoredWorkspace(*allocate(given), *map(np.zeros, sizes))
+        return bool(_march_factors(given, work, ridge, steps, state, log, begin, end))
 
     return all(map_chunks(some, len(given.keys)))

@@ -1,14 +1,17 @@
-"""Primal-dual interior point over the positive semidefinite cone, shared by both matrix norms.
+"""Primal-dual interior point over the positive semidefinite cone, for both matrix norms.
 
 Both norms are programs in two matrices of size N = dx + dz, M = A*λ = Σ λ_k D_k Z_kᵀ:
 
-    nuclear     P = [X₁ W; Wᵀ X₂],   Q = ½[I −M; −Mᵀ I],         norm = ½ tr P
-    spectral    P = [tI W; Wᵀ tI],   Q = [Y₁ −½M; −½Mᵀ Y₂],      norm = t, tr Q = 1
+    nuclear     P = [X₁ W; Wᵀ X₂],   Q = ½[tI −M; −Mᵀ tI],       norm = ½ tr P
+    spectral    P = [sI W; Wᵀ sI],   Q = [Y₁ −½M; −½Mᵀ Y₂],      norm = s, tr Q = t
 
-with P, Q ⪰ 0, PQ = 0, and A(W)_k = D_kᵀ W Z_k = b_k + s_k; s, λ ≥ 0, sλ = 0 on margins, s = 0 on
-ties. A step is Mehrotra's predictor and corrector in the Nesterov-Todd scaling, that is T with
+with P, Q ⪰ 0, PQ = 0, t = 1, and A(W)_k = D_kᵀ W Z_k = b_k + s_k; s, λ ≥ 0, sλ = 0 on margins,
+s = 0 on ties. A soft margin, min ½‖W‖² + Σ cap_k ξ_k, has A(W) + ξ − s = b and (cap − λ)ξ = 0 as
+well, with ξ ≥ 0, and t is the norm of W.
+
+A step is Mehrotra's predictor and corrector in the Nesterov-Todd scaling, that is T with
 T⁻¹ P T⁻ᵀ = Tᵀ Q T = diag(spectrum). Both norms end in a k×k system for dλ and differ only in how
-its matrix is formed.
+its matrix is formed. In a soft margin t joins (P, s) and (Q, λ): one step length serves both.
 """
 
 from __future__ import annotations
@@ -23,7 +26,14 @@ import numpy as np
 from attsvm._utils.arrays import Bools, Floats
 from attsvm.norms import Norm
 from attsvm.norms.matrix import NuclearNorm, SpectralNorm
-from attsvm.solvers.unit_rows import BestPair, UnitRows, schur_solver, settle, weighted_gram
+from attsvm.solvers.unit_rows import (
+    BestPair,
+    SoftRows,
+    UnitRows,
+    schur_solver,
+    settle,
+    weighted_gram,
+)
 
 MOST_STEPS = 60
 # Without a better gap for this many steps rounding has taken over.
@@ -34,10 +44,10 @@ CORRECTORS = 3
 INFLATE = 1.5
 DUAL_START = 0.8
 LEAST_SLACK = 0.01
-# Share of ‖W‖_F by which the singular values of the start are kept from zero (nuclear), and by how
-# much t exceeds σ₁(W) there (spectral).
+# Share of ‖W‖_F by which the singular values of the start are kept from zero (nuclear); how far the
+# norm's variable starts above ‖W‖ (spectral), and t above ‖A*λ‖_dual (soft margins).
 SPREAD = 0.2
-LIFT = 0.2
+LIFT = 1.2
 # Numbers in rows × unknowns from which the Schur matrix is formed query by query (spectral).
 MANY = 200_000
 
@@ -46,23 +56,25 @@ NUCLEAR_NORM, SPECTRAL_NORM = NuclearNorm(), SpectralNorm()
 
 @dataclass(frozen=True)
 class ConeState:
-    """Interior iterate: P, Q (N, N) positive definite, λ (k,), slack s (k,), zero on ties.
+    """Interior iterate: P, Q (N, N) positive definite and λ (k,).
 
-    T⁻¹ P T⁻ᵀ = Tᵀ Q T = diag(spectrum), inverse = T⁻¹; ratio (k,) = s/λ, zero on ties.
+    X and Y are the positive variables of the rows, λ and s (k,); of a soft margin λ, cap − λ and
+    s, ξ, one after the other (2k,). X is 1 and Y 0 on ties. T⁻¹ P T⁻ᵀ = Tᵀ Q T = diag(spectrum),
+    inverse = T⁻¹; ratio (k,) = s/λ + ξ/(cap − λ).
     """
 
     P: Floats
     Q: Floats
     lam: Floats
-    slack: Floats
+    X: Floats
+    Y: Floats
     T: Floats
     inverse: Floats
     spectrum: Floats
     ratio: Floats
 
 
-@dataclass(frozen=True)
-class NewtonStep:
+class NewtonStep(NamedTuple):
     """Newton direction: dP, dQ, scaled T⁻¹ dP T⁻ᵀ and Tᵀ dQ T, all (N, N), and dλ (k,)."""
 
     P: Floats
@@ -77,11 +89,87 @@ Newton = Callable[[Floats, Floats], NewtonStep]
 
 
 class ConeNorm(NamedTuple):
-    """One of the two norms: where it starts, and its Newton systems; squared: for ½‖W‖²."""
+    """One of the two norms: its first P and Q at W and M, and its Newton systems.
+
+    start(W, M, least): t is 1, or at least `least` where that is given, for ½‖W‖².
+    factor(rows, state, squared=…): squared for ½‖W‖².
+    """
 
     norm: Norm
-    start: Callable[[UnitRows, Floats, Floats], ConeState]
+    start: Callable[[Floats, Floats, float | None], tuple[Floats, Floats]]
     factor: Callable[..., Newton]
+
+
+def interior_point(
+    rows: UnitRows, *, cone: ConeNorm, tol: float, W0: Floats, lam0: Floats
+) -> tuple[Floats, Floats]:
+    """Best W (dx, dz) and λ (k,) found, to relative gap `tol` or until rounding stops the progress.
+
+    W0, lam0: the Frobenius optimum (norm one) and its multipliers, where the search starts.
+    """
+
+    def judge(best: BestPair, W: Floats, lam: Floats) -> BestPair:
+        return best.judged(W=W, lam=lam).judged(W=settle(rows, W))
+
+    def start(best: BestPair) -> ConeState:
+        W, held = INFLATE * W0, ~rows.free
+        slack, lam = start_rows(
+            rows, W, lam0=np.where(held, np.maximum(lam0, 0.0), lam0), cone=cone
+        )
+        P, Q = cone.start(W, rows.adjoint(lam), None)
+        return place(P, Q, lam=lam, X=np.where(held, lam, 1.0), Y=slack)
+
+    best = BestPair(rows, cone.norm, W0, lam0).judged(W=W0, lam=lam0)
+    return _followed(rows, best, cone, start, judge, tol=tol, squared=False)
+
+
+def soft_interior_point(
+    soft: SoftRows, *, cone: ConeNorm, tol: float, W0: Floats, lam0: Floats
+) -> tuple[Floats, Floats]:
+    """The same for a soft margin."""
+
+    def start(best: BestPair) -> ConeState:
+        W, rows, held = best.W, soft.rows, soft.held
+        weight = max(best.upper - best.lower, 0.1) / (sum(W.shape) + 2 * int(held.sum()))
+        lam, X, Y = boxed(soft, best.lam, rows.values(W) - rows.b, weight=weight)
+        M = rows.adjoint(lam)
+        P, Q = cone.start(W, M, LIFT * float(soft.norm.dual(M)))
+        return place(P, Q, lam=lam, X=X, Y=Y)
+
+    best = soft.best(W0, lam0)
+    return _followed(soft.rows, best, cone, start, soft.judged, tol=tol, squared=True)
+
+
+def _followed(
+    rows: UnitRows,
+    best: BestPair,
+    cone: ConeNorm,
+    start: Callable[[BestPair], ConeState],
+    judge: Callable[[BestPair, Floats, Floats], BestPair],
+    *,
+    tol: float,
+    squared: bool,
+) -> tuple[Floats, Floats]:
+    """The best W and λ met on the way from the start to the solution."""
+    stale = 0
+    # A breakdown of the linear algebra is rounding level: what was found until then stands.
+    with np.errstate(all="ignore"), suppress(np.linalg.LinAlgError):
+        state = start(best)
+        for _ in range(MOST_STEPS):
+            if best.gap <= tol or stale > PATIENCE:
+                break
+            newton = cone.factor(rows, state, squared=squared)
+            state = _advance(rows, state, newton, joint=squared)
+            old = best.gap
+            best = judge(best, corner(rows, state), state.lam)
+            stale = 0 if best.gap < old else stale + 1
+    return best.W, best.lam
+
+
+def corner(rows: UnitRows, state: ConeState) -> Floats:
+    """The W (dx, dz) in P."""
+    dx = rows.D.shape[1]
+    return state.P[:dx, dx:]
 
 
 def off_diagonal(M: Floats) -> Floats:
@@ -98,22 +186,44 @@ def symmetric(M: Floats) -> Floats:
     return 0.5 * (M + M.T)
 
 
-def start_rows(rows: UnitRows, W: Floats, *, lam0: Floats, norm: Norm) -> tuple[Floats, Floats]:
+def start_rows(rows: UnitRows, W: Floats, *, lam0: Floats, cone: ConeNorm) -> tuple[Floats, Floats]:
     """Slack s (k,) at W and λ (k,) with A*λ of dual norm ≤ DUAL_START and sλ near its average.
 
     lam0 (k,): multipliers of the Frobenius optimum.
     """
     held = ~rows.free
-    size, length = float(norm.dual(rows.adjoint(lam0))), float(norm.value(W))
+    size, length = float(cone.norm.dual(rows.adjoint(lam0))), float(cone.norm.value(W))
     base = lam0 * (DUAL_START / size) if size > 0.0 else np.zeros_like(lam0)
     slack = np.where(held, np.maximum(rows.values(W) - rows.b, LEAST_SLACK), 0.0)
     mu = max(length - float(rows.b @ base), 0.1 * length) / (sum(W.shape) + int(held.sum()))
     lam = np.where(held, np.maximum(base, 0.0) + mu / np.where(held, slack, 1.0), base)
-    size = float(norm.dual(rows.adjoint(lam)))
+    size = float(cone.norm.dual(rows.adjoint(lam)))
     return slack, lam * min(1.0, DUAL_START / size) if size > 0.0 else lam
 
 
-def place(P: Floats, Q: Floats, *, lam: Floats, slack: Floats, free: Bools) -> ConeState:
+def boxed(
+    soft: SoftRows, lam: Floats, slack: Floats, *, weight: float
+) -> tuple[Floats, Floats, Floats]:
+    """λ (k,), X and Y (2k,) of `ConeState` near λ and slack = A(W) − b (k,).
+
+    Every product of X and Y is at least about `weight`.
+    """
+    held = soft.held
+    cap = np.where(held, soft.cap, 2.0)
+    over, under = np.maximum(slack, 0.0), np.maximum(-slack, 0.0)
+    near = np.sqrt(weight)
+    least = np.minimum(weight / np.maximum(over, near), 0.5 * cap)
+    spare = np.minimum(weight / np.maximum(under, near), 0.5 * cap)
+    # A small distance to the cap is set, not taken as a difference, which would lose it.
+    high = lam > cap - spare
+    inside = np.where(high, cap - spare, np.maximum(lam, least))
+    room = np.where(high, spare, cap - inside)
+    s, xi = np.maximum(over, weight / inside), np.maximum(under, weight / room)
+    X, Y = np.where(held, [inside, room], 1.0), np.where(held, [s, xi], 0.0)
+    return np.where(held, inside, lam), X.ravel(), Y.ravel()
+
+
+def place(P: Floats, Q: Floats, *, lam: Floats, X: Floats, Y: Floats) -> ConeState:
     """ConeState with its scaling, from P = LLᵀ, Q = RRᵀ, RᵀL = U diag(spectrum) Vᵀ."""
     if not np.isfinite(P).all() or not np.isfinite(Q).all():
         raise np.linalg.LinAlgError("iterate is not finite")
@@ -122,102 +232,77 @@ def place(P: Floats, Q: Floats, *, lam: Floats, slack: Floats, free: Bools) -> C
     if not spectrum[-1] > 0.0:
         raise np.linalg.LinAlgError("iterate on the boundary of the cone")
     T, inverse = (L @ Vt.T) / np.sqrt(spectrum), (R @ U).T / np.sqrt(spectrum)[:, None]
-    return ConeState(P, Q, lam, slack, T, inverse, spectrum, slack / np.where(free, 1.0, lam))
+    ratio = (Y / X).reshape(-1, len(lam)).sum(axis=0)
+    return ConeState(P, Q, lam, X, Y, T, inverse, spectrum, ratio)
 
 
-def _reach(state: ConeState, move: NewtonStep, *, ds: Floats, held: Bools) -> tuple[float, float]:
-    """Largest steps ≤ 1e3 that keep (P, s) and (Q, λ) in their cones."""
-    root = np.sqrt(state.spectrum)
+def _net(Y: Floats, k: int) -> Floats:
+    """s, or s − ξ of a soft margin (k,)."""
+    return Y if len(Y) == k else Y[:k] - Y[k:]
+
+
+def _advance(rows: UnitRows, state: ConeState, newton: Newton, *, joint: bool) -> ConeState:
+    """Next iterate: predictor, then correctors for as long as they lengthen the step.
+
+    joint: (P, Y) and (Q, X) go equally far.
+    """
+    P, Q, X, Y, spectrum = state.P, state.Q, state.X, state.Y, state.spectrum
+    N, k, root = len(P), len(rows.b), np.sqrt(spectrum)
+    held: Bools = np.tile(~rows.free, len(X) // k)
+    residual = rows.b + _net(Y, k) - rows.values(corner(rows, state))
+    total = float(spectrum @ spectrum) + float(X @ Y)
+    mean = 0.5 * (spectrum[:, None] + spectrum)
 
     def reach(scaled: Floats, relative: Floats) -> float:
         fall = float(np.linalg.eigvalsh(symmetric(scaled / (root[:, None] * root)))[0])
         return 1.0 / max(1e-3, -fall, -float(relative.min(initial=0.0)))
 
-    primal = reach(move.scaled_P, ds[held] / state.slack[held])
-    return primal, reach(move.scaled_Q, move.lam[held] / state.lam[held])
-
-
-def _advance(rows: UnitRows, state: ConeState, newton: Newton) -> ConeState:
-    """Next iterate: predictor, then correctors for as long as they lengthen the step."""
-    P, Q, lam, slack, spectrum = state.P, state.Q, state.lam, state.slack, state.spectrum
-    N, dx, held = P.shape[0], rows.D.shape[1], ~rows.free
-    safe = np.where(held, lam, 1.0)
-    residual = rows.b + slack - rows.values(P[:dx, dx:])
-    total = float(spectrum @ spectrum) + float(lam @ slack)
-    mean = 0.5 * (spectrum[:, None] + spectrum)
-
     def direction(
         aim: float, cross: Floats, product: Floats
-    ) -> tuple[NewtonStep, Floats, float, float]:
+    ) -> tuple[NewtonStep, Floats, Floats, float, float]:
         target = -cross / mean
         target[np.diag_indices(N)] += aim / spectrum - spectrum
-        linear = np.where(held, aim - product, 0.0) / safe - slack
-        move = newton(target, residual + linear)
-        ds = np.where(held, linear - state.ratio * move.lam, 0.0)
-        return move, ds, *_reach(state, move, ds=ds, held=held)
+        linear = np.where(held, (aim - product) / X - Y, 0.0)
+        move = newton(target, residual + _net(linear, k))
+        dX = np.where(held, np.concatenate([move.lam, -move.lam])[: len(X)], 0.0)
+        dY = np.where(held, linear - Y / X * dX, 0.0)
+        a, c = reach(move.scaled_P, (dY / Y)[held]), reach(move.scaled_Q, (dX / X)[held])
+        return (move, dX, dY, min(a, c), min(a, c)) if joint else (move, dX, dY, a, c)
 
     # Predictor: what it leaves of the complementarity, cubed, is what the correctors aim at.
-    move, ds, a, c = direction(0.0, np.zeros((N, N)), np.zeros_like(lam))
+    move, dX, dY, a, c = direction(0.0, np.zeros((N, N)), np.zeros_like(X))
     a, c = min(1.0, a), min(1.0, c)
     after = float(np.vdot(P + a * move.P, Q + c * move.Q))
-    after += float((lam + c * move.lam)[held] @ (slack + a * ds)[held])
+    after += float((X + c * dX)[held] @ (Y + a * dY)[held])
     aim = total / (N + int(held.sum())) * min(1.0, max(0.01, after / total)) ** 3
     a = c = 0.0
     for _ in range(CORRECTORS):
-        trial = direction(aim, symmetric(move.scaled_P @ move.scaled_Q), move.lam * ds)
-        if min(1.0, trial[2]) * min(1.0, trial[3]) < min(1.0, a) * min(1.0, c):
+        trial = direction(aim, symmetric(move.scaled_P @ move.scaled_Q), dX * dY)
+        if min(1.0, trial[3]) * min(1.0, trial[4]) < min(1.0, a) * min(1.0, c):
             break
-        move, ds, a, c = trial
+        move, dX, dY, a, c = trial
     damp = 0.9 + 0.09 * min(1.0, a, c)
     a, c = min(1.0, damp * a), min(1.0, damp * c)
     P, Q = symmetric(P + a * move.P), symmetric(Q + c * move.Q)
-    return place(P, Q, lam=lam + c * move.lam, slack=slack + a * ds, free=rows.free)
+    return place(P, Q, lam=state.lam + c * move.lam, X=X + c * dX, Y=Y + a * dY)
 
 
-def interior_point(
-    D: Floats,
-    Z: Floats,
-    b: Floats,
-    free: Bools,
-    *,
-    cone: ConeNorm,
-    tol: float,
-    W0: Floats,
-    lam0: Floats,
-) -> tuple[Floats, Floats]:
-    """Best W (dx, dz) and λ (k,) found, to relative gap `tol` or until rounding stops the progress.
-
-    D (k, dx), Z (k, dz) with ‖D_k‖‖Z_k‖ = 1; b (k,); free (k,): True on ties. W0, lam0: the
-    Frobenius optimum (norm one) and its multipliers, where the search starts.
-    """
-    rows, dx, stale = UnitRows(D, Z, b, free), W0.shape[0], 0
-    best = BestPair(rows, cone.norm, W0, lam0).judged(W=W0, lam=lam0)
-    # A breakdown of the linear algebra is rounding level: what was found until then stands.
-    with np.errstate(all="ignore"), suppress(np.linalg.LinAlgError):
-        state = cone.start(rows, W0, np.where(free, lam0, np.maximum(lam0, 0.0)))
-        for _ in range(MOST_STEPS):
-            if best.gap <= tol or stale > PATIENCE:
-                break
-            state = _advance(rows, state, cone.factor(rows, state))
-            W, old = state.P[:dx, dx:], best.gap
-            best = best.judged(W=W, lam=state.lam).judged(W=settle(rows, W))
-            stale = 0 if best.gap < old else stale + 1
-    return best.W, best.lam
-
-
-def _nuclear_start(rows: UnitRows, W0: Floats, lam0: Floats) -> ConeState:
-    """Interior state at an inflated W0: X₁ = (WWᵀ + ε²)^½, X₂ = (WᵀW + ε²)^½."""
-    dx, dz = W0.shape
-    W = INFLATE * W0
-    U, sigma, Vt = np.linalg.svd(W)
+def _blocks(U: Floats, sigma: Floats, Vt: Floats, change: Callable[[Floats], Floats]) -> Floats:
+    """[U f(σ) Uᵀ 0; 0 V f(σ) Vᵀ], σ padded with zeros."""
+    dx, dz = len(U), len(Vt)
     left, right = np.zeros(dx), np.zeros(dz)
     left[: sigma.size] = right[: sigma.size] = sigma
-    P = off_diagonal(W)
-    P[:dx, :dx] = (U * np.hypot(left, SPREAD)) @ U.T
-    P[dx:, dx:] = (Vt.T * np.hypot(right, SPREAD)) @ Vt
-    slack, lam = start_rows(rows, W, lam0=lam0, norm=NUCLEAR_NORM)
-    Q = 0.5 * (np.eye(dx + dz) - off_diagonal(rows.adjoint(lam)))
-    return place(P, Q, lam=lam, slack=slack, free=rows.free)
+    out = np.zeros((dx + dz, dx + dz))
+    out[:dx, :dx] = (U * change(left)) @ U.T
+    out[dx:, dx:] = (Vt.T * change(right)) @ Vt
+    return out
+
+
+def _nuclear_start(W: Floats, M: Floats, least: float | None) -> tuple[Floats, Floats]:
+    """X₁ = (WWᵀ + ε²)^½ and X₂ = (WᵀW + ε²)^½ in P, t in Q."""
+    P = off_diagonal(W) + _blocks(*np.linalg.svd(W), lambda x: np.hypot(x, SPREAD))
+    t = 1.0 if least is None else max(0.5 * float(np.trace(P)), least)
+    return P, 0.5 * (t * np.eye(len(P)) - off_diagonal(M))
 
 
 def _curvature(rows: UnitRows, state: ConeState) -> tuple[Floats, Callable[[Floats], Floats]]:
@@ -307,22 +392,14 @@ def _squared_nuclear_factor(rows: UnitRows, state: ConeState) -> Newton:
     return newton
 
 
-def _spectral_start(rows: UnitRows, W0: Floats, lam0: Floats) -> ConeState:
-    """Interior state at an inflated W0; Y₁, Y₂ = ½|A*λ| plus a multiple of I to trace one."""
-    dx, dz = W0.shape
-    N = dx + dz
-    W = INFLATE * W0
-    t = (1.0 + LIFT) * float(SPECTRAL_NORM.value(W))
-    slack, lam = start_rows(rows, W, lam0=lam0, norm=SPECTRAL_NORM)
-    M = rows.adjoint(lam)
+def _spectral_start(W: Floats, M: Floats, least: float | None) -> tuple[Floats, Floats]:
+    """s above ‖W‖ in P; Y₁, Y₂ = ½|M| plus a multiple of I, of trace t, in Q."""
+    s = LIFT * float(SPECTRAL_NORM.value(W))
+    P = s * np.eye(sum(W.shape)) + off_diagonal(W)
     U, sigma, Vt = np.linalg.svd(M)
-    left, right = np.zeros(dx), np.zeros(dz)
-    left[: sigma.size] = right[: sigma.size] = 0.5 * sigma
-    spare = (1.0 - float(sigma.sum())) / N
-    Q = off_diagonal(-0.5 * M)
-    Q[:dx, :dx] = (U * (left + spare)) @ U.T
-    Q[dx:, dx:] = (Vt.T * (right + spare)) @ Vt
-    return place(t * np.eye(N) + off_diagonal(W), Q, lam=lam, slack=slack, free=rows.free)
+    t = 1.0 if least is None else max(s, least)
+    spare = (t - float(sigma.sum())) / len(P)
+    return P, off_diagonal(-0.5 * M) + _blocks(U, sigma, Vt, lambda x: 0.5 * x + spare)
 
 
 class SpectralHessian:

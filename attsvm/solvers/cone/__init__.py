@@ -1,1 +1,0 @@
-"""Interior points for the nuclear and the spectral norm."""
