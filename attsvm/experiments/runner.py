@@ -382,9 +382,13 @@ class _Run:
         return same and all(file.exists() for file in files)
 
     def left(self) -> Iterator[Chunk]:
-        """The chunks that are not on file."""
+        """The chunks that are not on file; first those of the first seeds, at every point.
+
+        What chunks of one point share (`kept`) is so made once, and not by several processes.
+        """
         for name, chunks in self.chunks.items():
-            yield from (chunk for chunk in chunks if chunk.name in self.missing[name])
+            ordered = sorted(chunks, key=lambda chunk: chunk.seeds[0])
+            yield from (chunk for chunk in ordered if chunk.name in self.missing[name])
 
     def started(self, chunk: Chunk) -> None:
         """Tell that a study is running."""
