@@ -6,7 +6,6 @@ Three studies look at the same networks.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +15,10 @@ from attsvm.datasets.labelled import PAD, SPECIAL, Labelled, Vocabulary, words_o
 from attsvm.experiments.group import Group
 from attsvm.experiments.kept import Arrays, kept
 from attsvm.experiments.studies.shared.networks import (
-    DATA,
     LETTERS,
     Look,
     Plan,
+    data_fields,
     data_of,
     difference,
     mean_and_sd,
@@ -121,8 +120,7 @@ def _looking(run: Plan, data: Labelled) -> Look:
     own = [words_of(text) for text, _ in SENTENCES]
     numbers = [known.encode(found, length=length) for found in (texts, own)]
     word = (numbers[0] != PAD) & (np.arange(length + 1) > 0)
-    fit = {name: run["fit"][name] for name in ("task", "vocabulary", *DATA)}
-    bag = kept(bag_of_words, {"fit": fit, "look": run["look"]})
+    bag = kept(bag_of_words, {"data": data_fields(run["fit"]), "look": run["look"]})
     opinions = {"valence": _valence(), "bag": set(bag["words"].tolist())}
     marked = {name: np.zeros(word.shape, dtype=bool) for name in opinions}
     for name, words in opinions.items():
@@ -134,11 +132,10 @@ def _looking(run: Plan, data: Labelled) -> Look:
             network.attention(torch.from_numpy(x))[-1][:, :, 0].mean(dim=1).double().numpy()
             for x in numbers
         )
+        scores = [_score(x, *pair) for x, pair in zip(b, SENTENCES, strict=True)]
         return {
             **{name: lift(a, word, opinion) for name, opinion in marked.items()},
-            "named": float(
-                np.mean([_score(x, *pair) for x, pair in zip(b, SENTENCES, strict=True)])
-            ),
+            "named": float(np.mean(scores)),
             "unsummed": max(float(np.abs(x.sum(axis=1) - 1).max()) for x in (a, b)),
             **{name: float(bag[name]) for name in ("bag_train", "bag_test")},
             **weight_sizes(network, run["look"]["level"]),
@@ -166,7 +163,6 @@ def _score(attention: Floats, text: str, named: str) -> float:
     return float((a[words.index(named)] - a.min()) / max(a.max() - a.min(), 1e-12))
 
 
-@lru_cache(maxsize=1)
 def _valence() -> set[str]:
     """The words that people rated at 1 or beyond, of −4 to 4, in vaderSentiment's lexicon."""
     from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
@@ -183,8 +179,8 @@ def bag_of_words(plan: Plan) -> Arrays:
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import LogisticRegression
 
-    data = data_of(plan["fit"])
-    words = Vocabulary.of(data.train.inputs, plan["fit"]["vocabulary"]).words[len(SPECIAL) :]
+    data = data_of(**plan["data"])
+    words = Vocabulary.of(data.train.inputs, plan["data"]["vocabulary"]).words[len(SPECIAL) :]
     bag = CountVectorizer(analyzer=list, vocabulary=words, binary=True)
     parts = {name: (bag.transform(part.inputs), part.labels) for name, part in data.parts.items()}
     tried = [
@@ -305,6 +301,8 @@ def attention_checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     yield _counted(table, "attention of the first token, last layer, mean over heads")
 
 
+_ABOVE = [f"{letter}_above" for letter in LETTERS]
+_EVEN = "attention, times the even share"
 _CURVES = {"kind": "curves", "x": "epoch", "middle": "mean"}
 _SHARED: dict[str, Any] = {
     "kind": "figure",
@@ -328,12 +326,7 @@ STUDIES = (
         "layer is more on words that carry an opinion under ℓ1.1 mirror descent than under "
         "gradient descent.",
         checks=attention_checks,
-        figure={
-            **_CURVES,
-            "value": list(LEXICONS),
-            "panels": "method",
-            "ylabel": "attention, times the even share",
-        },
+        figure=_CURVES | {"value": list(LEXICONS), "panels": "method", "ylabel": _EVEN},
         differs="The networks are those of C.real-text. Opinion words are named by two lexicons "
         "and not by hand: words that people rated at 1 or beyond (vaderSentiment), and the words "
         "with the largest weights of a bag of words. The published score, of one nominated word in "
@@ -347,12 +340,7 @@ STUDIES = (
         statement="Trained on movie reviews, a transformer has a higher test accuracy under ℓ1.1 "
         "mirror descent than under gradient descent.",
         checks=accuracy_checks,
-        figure={
-            **_CURVES,
-            "value": "test_accuracy",
-            "lines": "method",
-            "ylabel": "test accuracy",
-        },
+        figure=_CURVES | {"value": "test_accuracy", "lines": "method", "ylabel": "test accuracy"},
         differs="One layer of width 32 on the first 64 words, in place of three to six of width "
         "384 on 512 word pieces; rates are tuned for every method alike, on validation; every run "
         "has an initial network of its own (the released trials copy one); the accuracy is that at "
@@ -370,12 +358,7 @@ STUDIES = (
         statement="After training on movie reviews, fewer entries of K, Q and V are above a level "
         "set before training under ℓ1.1 mirror descent than under gradient descent.",
         checks=weight_level_checks,
-        figure={
-            **_CURVES,
-            "value": [f"{letter}_above" for letter in LETTERS],
-            "panels": "method",
-            "ylabel": "entries above the level",
-        },
+        figure=_CURVES | {"value": _ABOVE, "panels": "method", "ylabel": "entries above the level"},
         differs="The networks are those of C.real-text. The level is as far beyond the bound of "
         "the initial weights as the published 0.06 is for width 384. The released counts are of "
         "one run each; here the counts are also taken at equal training accuracy and at the same "

@@ -24,7 +24,6 @@ from attsvm.experiments.study import Check, info
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-    from attsvm.torch.config import TrainConfig
     from attsvm.torch.fitting import Moment
     from attsvm.torch.networks import Network
 
@@ -36,8 +35,6 @@ LETTERS = ("K", "Q", "V")
 NETWORK = ["method", "seed"]
 # Of the entries of new embeddings, whatever the default of the trainer is.
 SPREAD = 0.1
-# The fields of a TrainConfig that decide which data are read.
-DATA = ("source", "length", "train_count", "valid_count", "test_count")
 
 
 # ---------------------------------------------------------------- training
@@ -57,7 +54,7 @@ def train_network(run: Plan, looking: Callable[[Plan, Labelled], Look]) -> Array
     torch.set_num_threads(1)  # the same bits again on the same processor
     try:
         config = config_of(run["fit"]["task"], {"spread": SPREAD, **run["fit"]})
-        data = data_of(run["fit"])
+        data = data_of(**data_fields(run["fit"]))
         look: Look = looking(run, data) if run["look"] else lambda network: {}
         seen: list[dict[str, float]] = []
 
@@ -74,18 +71,18 @@ def train_network(run: Plan, looking: Callable[[Plan, Labelled], Look]) -> Array
     return {**columns, "collapsed": np.full(len(rows), made.collapsed)}
 
 
-def data_of(fit: Plan) -> Labelled:
-    """The data of a run."""
-    from attsvm.torch import config_of
-
-    return _data(config_of(fit["task"], {name: fit[name] for name in DATA if name in fit}))
+def data_fields(fit: Plan) -> Plan:
+    """The fields of a TrainConfig that decide which data are read, and which words are known."""
+    names = ("task", "source", "length", "vocabulary")
+    return {name: fit[name] for name in fit if name in names or name.endswith("_count")}
 
 
 @lru_cache(maxsize=4)
-def _data(config: TrainConfig) -> Labelled:
-    from attsvm.torch import load_data
+def data_of(task: str, **fields: Any) -> Labelled:
+    """The data of a run."""
+    from attsvm.torch import config_of, load_data
 
-    return load_data(config)
+    return load_data(config_of(task, fields))
 
 
 def weight_sizes(network: Network, level: float) -> dict[str, float]:
