@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from pandas import DataFrame
+from pandas import DataFrame, Series
+from scipy.stats import ttest_rel
 
 from attsvm.experiments.group import Group
-from attsvm.experiments.studies.c.real_text import lift
-from attsvm.experiments.studies.shared.networks import network_rows, networks_of
+from attsvm.experiments.studies.shared.networks import difference, network_rows, networks_of
+from attsvm.experiments.studies.shared.text_networks import lift
 
 
 def records(method, seed, train, valid, test):
@@ -32,6 +33,13 @@ def test_a_network_is_compared_where_validation_chooses_and_where_training_is_eq
     assert found.matched_size["a"][0] == 20.0 and np.isnan(found.matched_size["a"][1])
 
 
+def test_differences_are_paired_with_an_interval_by_students_t():
+    one, other = Series([2.0, 4.0, 6.0, np.nan]), Series([1.0, 2.0, 3.0, 5.0])
+    mean, low, high = (check.seen for check in difference("apart", one, other))
+    law = ttest_rel(one[:3], other[:3]).confidence_interval(0.95)
+    assert (mean, low, high) == pytest.approx((2.0, law.low, law.high))
+
+
 CALLS = []
 
 
@@ -44,10 +52,9 @@ def train(run):
 
 def test_the_best_rate_of_a_method_that_does_not_collapse_is_taken():
     CALLS.clear()
-    plan = {
-        "fit": {}, "tuning": {}, "methods": {"a": {}, "b": {}}, "rates": {"a": [0.1, 0.2, 0.4]},
-        "same_rate": {"b": "a"}, "tuning_seeds": [7], "look": {"inputs": 1},
-    }  # fmt: skip
+    methods = {"a": {"fit": {}, "rates": [0.1, 0.2, 0.4]}, "b": {"fit": {}, "rate_of": "a"}}
+    plan = {"fit": {}, "tuning": {}, "methods": methods, "tuning_seeds": [7], "first_rate": 0,
+            "look": {"inputs": 1}}  # fmt: skip
     rows = network_rows(Group((0, 1)), "a", plan, train)
     assert CALLS == [(0.1, 7, False), (0.2, 7, False), (0.4, 7, False), (0.4, 0, True),
                      (0.4, 1, True)]  # fmt: skip
@@ -56,6 +63,8 @@ def test_the_best_rate_of_a_method_that_does_not_collapse_is_taken():
     assert set(rows["tuning_collapsed"]) == {1}
     other = network_rows(Group((0,)), "b", plan, train)
     assert set(other["rate"]) == {0.4} and set(other["tried"]) == {0}
+    later = network_rows(Group((0,)), "a", {**plan, "first_rate": 1}, train)
+    assert set(later["rate"]) == {0.4} and set(later["tried"]) == {2}
 
 
 def test_attention_on_opinion_words_is_measured_by_the_even_share():

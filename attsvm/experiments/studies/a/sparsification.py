@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.experiments.studies.shared.image_networks import QUICK, STUDIED, measure
-from attsvm.experiments.studies.shared.networks import run_count
-from attsvm.experiments.study import Found, Note, Premises, Study, at_least, at_most, info
+from attsvm.experiments.studies.shared.image_networks import QUICK, STUDIED
+from attsvm.experiments.studies.shared.networks import CURVES, premises
+from attsvm.experiments.study import Found, Note, Study, at_least, at_most, info
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -55,12 +55,8 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
         f"Spread {shown} (published .99 / .605 / .47 / .25 / .21 over 400 epochs), ‖W‖ {sizes}: "
         "the shapes are compared, not the values, which are of another network, data and length."
     )
-    count = rows.seed.nunique()
-    yield Premises(
-        count,
-        f"Fashion-MNIST, {rows.epoch.max():.0f} epochs of {JUDGED}, {count} initial networks; "
-        f"{run_count(table)}",
-    )
+    epochs = f"{rows.epoch.max():.0f} epochs of {JUDGED}"
+    yield premises(table, f"Fashion-MNIST, {epochs}", judged=rows.seed.nunique())
 
 
 STUDY = Study(
@@ -69,15 +65,12 @@ STUDY = Study(
     source="paper",
     statement="As a vision transformer trains, the norm of its attention weights grows and its "
     "attention, even at the start, sparsifies from quarter to quarter of the training.",
-    measure=measure,
     checks=checks,
     quick={"run": {"plan": QUICK}, "seeds": 2},
     figure={
-        "kind": "curves",
-        "x": "epoch",
+        **CURVES,
         "value": ["spread", "size"],
         "panels": "method",
-        "middle": "mean",
         "log": "y",
         "ylabel": "spread of attention, size ‖W‖",
     },

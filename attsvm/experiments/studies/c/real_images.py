@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from attsvm.experiments.studies.shared.image_networks import QUICK, STUDIED, measure
+from attsvm.experiments.studies.shared.image_networks import QUICK, STUDIED
 from attsvm.experiments.studies.shared.networks import (
+    CURVES,
     LETTERS,
     difference,
     mean_and_sd,
     networks_of,
-    run_count,
+    premises,
     weight_checks,
 )
-from attsvm.experiments.study import Found, Note, Premises, Study, info
+from attsvm.experiments.study import Found, Note, Study, info
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -48,11 +49,7 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
         yield from difference(f"{letter}: p = 1.1 less Adam", count["p = 1.1"], count["Adam"])
     yield from weight_checks(found)
     yield Note(_WHY)
-    yield Premises(
-        0,
-        f"Fashion-MNIST; {table.seed.nunique()} initial networks for each method; "
-        f"{run_count(table)}",
-    )
+    yield premises(table, "Fashion-MNIST")
 
 
 STUDY = Study(
@@ -62,18 +59,10 @@ STUDY = Study(
     statement="Trained on images, a small vision transformer has about the test accuracy of Adam "
     "under ℓ1.1 mirror descent (at most two points less), with fewer entries of K, Q and V above a "
     "level set before training.",
-    measure=measure,
     checks=checks,
     thresholds={"matched": 0.8},
     quick={"run": {"plan": QUICK}, "seeds": 2, "thresholds": {"matched": 0.5}},
-    figure={
-        "kind": "curves",
-        "x": "epoch",
-        "value": "test_accuracy",
-        "lines": "method",
-        "middle": "mean",
-        "ylabel": "test accuracy",
-    },
+    figure={**CURVES, "value": "test_accuracy", "lines": "method", "ylabel": "test accuracy"},
     differs="Fashion-MNIST and two layers of width 32 in place of CIFAR-10 and six of width 512; "
     "three initial networks each in place of one run; rates are tuned alike; plain gradient "
     "descent is beside them.",

@@ -1,10 +1,10 @@
 """Networks trained on real data by several methods: rates tuned alike, one row for each record.
 
 A plan has `fit` (the fields of a TrainConfig that all share), `tuning` (what tuning changes in
-them), `methods` (what each method changes), `rates` (those tried by each method), `same_rate` (the
-method whose rate a method takes, where it tries none), `tuning_seeds`, and `look` (what is looked
-at in the networks that are compared). The seed of a row is that of its initial network and of the
-order of its data.
+them), `methods`, `tuning_seeds`, and `look` (what is looked at in the networks that are compared).
+A method has `fit` (what it changes), and `rates`, those that it tries from the one at `first_rate`
+on, or `rate_of`, the method whose rate it takes. The seed of a row is that of its initial network
+and of the order of its data.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scipy.stats import t as student
 from attsvm.datasets.labelled import Labelled
 from attsvm.experiments.group import Group
 from attsvm.experiments.kept import Arrays, kept
-from attsvm.experiments.study import Check, info
+from attsvm.experiments.study import Check, Premises, info
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -33,6 +33,8 @@ Train = Callable[[Plan], Arrays]
 Look = Callable[["Network"], dict[str, float]]
 LETTERS = ("K", "Q", "V")
 NETWORK = ["method", "seed"]
+# A figure of means along training.
+CURVES = {"kind": "curves", "x": "epoch", "middle": "mean"}
 # Of the entries of new embeddings, whatever the default of the trainer is.
 SPREAD = 0.1
 
@@ -106,8 +108,9 @@ def network_rows(group: Group, method: str, plan: Plan, train: Train) -> Arrays:
     """
     from pandas import DataFrame, concat
 
-    owner = plan["same_rate"].get(method, method)
-    scores = {rate: _tuning_scores(owner, rate, plan, train) for rate in plan["rates"][owner]}
+    owner = plan["methods"][method].get("rate_of", method)
+    rates = plan["methods"][owner]["rates"][plan["first_rate"] :]
+    scores = {rate: _tuning_scores(owner, rate, plan, train) for rate in rates}
     rate = max(scores, key=lambda rate: float(np.mean(scores[rate])))  # the first of equal ones
     tried = [x for found in scores.values() for x in found] if owner == method else []
     runs = [
@@ -127,7 +130,7 @@ def _tuning_scores(method: str, rate: float, plan: Plan, train: Train) -> list[f
 
 
 def _fit(plan: Plan, method: str, rate: float, seed: int) -> Plan:
-    return {**plan["fit"], **plan["methods"][method], "lr": rate, "seed": seed}
+    return {**plan["fit"], **plan["methods"][method]["fit"], "lr": rate, "seed": seed}
 
 
 # ---------------------------------------------------------------- comparing
@@ -161,26 +164,14 @@ def _accuracy_at(run: DataFrame, level: float) -> float:
     return float(np.interp(level, x[part], y[part]))
 
 
-def paired(one: Series, other: Series) -> tuple[float, float, float]:
-    """(mean, lower end, upper end) of the paired differences, with 95 % by Student's t.
+def difference(what: str, one: Series, other: Series) -> Iterator[Check]:
+    """The mean of the paired differences and its 95 % interval by Student's t, not judged.
 
-    Pairs with a nan are left out; nan when fewer than two are left.
-
-    >>> from pandas import Series
-    >>> low, high = paired(Series([2.0, 4.0, 6.0]), Series([1.0, 2.0, 3.0]))[1:]
-    >>> round(low, 3), round(high, 3)
-    (-0.484, 4.484)
+    Pairs with a nan are left out.
     """
     apart = (one - other).dropna()
-    if len(apart) < 2:
-        return float("nan"), float("nan"), float("nan")
     mean, half = apart.mean(), student.ppf(0.975, len(apart) - 1) * apart.sem()
-    return float(mean), float(mean - half), float(mean + half)
-
-
-def difference(what: str, one: Series, other: Series) -> Iterator[Check]:
-    """The mean paired difference and its 95 % interval, not judged."""
-    for name, x in zip(("mean", "from", "to"), paired(one, other), strict=True):
+    for name, x in (("mean", mean), ("from", mean - half), ("to", mean + half)):
         yield info(f"{what}: {name}", x)
 
 
@@ -201,10 +192,12 @@ def weight_checks(found: DataFrame) -> Iterator[Check]:
                 yield info(f"{method}: {letter} spread, {words}", share)
 
 
-def run_count(table: DataFrame) -> str:
-    """How many runs there are, in words."""
+def premises(table: DataFrame, what: str, judged: int = 0) -> Premises:
+    """What the networks are, and how many runs there are; judged is 0 where nothing is judged."""
     methods = table.groupby("method")
-    return (
+    return Premises(
+        judged,
+        f"{what}; {table.seed.nunique()} initial networks for each method; "
         f"{methods.seed.nunique().sum()} runs compared and {methods.tried.first().sum()} to choose "
-        "rates, this many and no more"
+        "rates, this many and no more",
     )
