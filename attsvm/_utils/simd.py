@@ -24,6 +24,8 @@ from numba import types
 from numba.extending import intrinsic, models, register_model
 
 LANES = 8
+# Below this, exp is 0.
+LOWEST = -708.0
 _DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
 _INTEGERS = ir.VectorType(ir.IntType(64), LANES)
 _BITS = ir.IntType(LANES)
@@ -92,8 +94,14 @@ def _power(builder: Any, args: Any) -> Any:
     return builder.bitcast(bits, _DOUBLES)
 
 
+def _above(builder: Any, args: Any) -> Any:
+    inside = builder.fcmp_ordered(">", args[0], ir.Constant(_DOUBLES, [LOWEST] * LANES))
+    return builder.select(inside, args[1], ir.Constant(_DOUBLES, [0.0] * LANES))
+
+
 larger = _operation(2, _larger)  # the second where one is NaN
 _two_to = _operation(1, _power)  # 2^k of k + _ROUND
+_kept = _operation(2, _above)  # the second where the first is above LOWEST, else 0
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -144,22 +152,53 @@ def below(typing: Any, x: Any, y: Any) -> Any:
     return types.int64(_LANES, _LANES), generate
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def _first(typing: Any, x: Any) -> Any:
+    """The first of the eight numbers."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.extract_element(args[0], ir.Constant(ir.IntType(32), 0))
+
+    return types.float64(_LANES), generate
+
+
+def _folded(combine: Any) -> Any:
+    """The intrinsic that combines the halves of a vector until one number is left."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        found, width = args[0], LANES // 2
+        while width:
+            none = ir.Constant(found.type, ir.Undefined)
+            kind = ir.VectorType(ir.IntType(32), width)
+            halves = [
+                builder.shuffle_vector(found, none, ir.Constant(kind, list(range(k, k + width))))
+                for k in (0, width)
+            ]
+            found = combine(builder, halves)
+            width //= 2
+        return builder.extract_element(found, ir.Constant(ir.IntType(32), 0))
+
+    return intrinsic(lambda typing, x: (types.float64(_LANES), generate))
+
+
+sum_of = _folded(lambda builder, halves: builder.fadd(*halves))
+largest_of = _folded(_larger)
+
+
 # x = k log 2 + r: adding 1.5 · 2^52 rounds to the whole number k; log 2 in two parts.
 _ROUND, _LOG2E = 1.5 * 2.0**52, 1 / math.log(2)
 _LOG2_HIGH, _LOG2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 _C13, _C12, _C11, _C10, _C9, _C8 = (1 / math.factorial(k) for k in range(13, 7, -1))
 _C7, _C6, _C5, _C4, _C3, _C2 = (1 / math.factorial(k) for k in range(7, 1, -1))
-# Below this, exp gives its value here, 3e-308.
-LOWEST = -708.0
 
 
 @numba.njit(inline="always")  # type: ignore[untyped-decorator]
 def exp(x: Any) -> Any:
-    """e^x of x ≤ 700, within one unit in the last place; e^LOWEST below LOWEST."""
-    x = larger(x, splat(LOWEST))
-    k = fma(x, splat(_LOG2E), splat(_ROUND))
+    """e^x of x ≤ 700, within one unit in the last place; 0 below LOWEST."""
+    inside = larger(x, splat(LOWEST))
+    k = fma(inside, splat(_LOG2E), splat(_ROUND))
     whole = sub(k, splat(_ROUND))
-    r = fma(whole, splat(-_LOG2_LOW), fma(whole, splat(-_LOG2_HIGH), x))
+    r = fma(whole, splat(-_LOG2_LOW), fma(whole, splat(-_LOG2_HIGH), inside))
     p = fma(splat(_C13), r, splat(_C12))
     p = fma(p, r, splat(_C11))
     p = fma(p, r, splat(_C10))
@@ -173,4 +212,10 @@ def exp(x: Any) -> Any:
     p = fma(p, r, splat(_C2))
     p = fma(mul(p, r), r, r)
     scale = _two_to(k)
-    return fma(p, scale, scale)
+    return _kept(x, fma(p, scale, scale))
+
+
+@numba.njit(inline="always")  # type: ignore[untyped-decorator]
+def exp_of(x: float) -> float:
+    """e^x as `exp` gives it."""
+    return _first(exp(splat(x)))

@@ -41,7 +41,7 @@ from attsvm._utils.simd import (
     store,
     sub,
 )
-from attsvm.training.models.gradient.attention import distinct, gaps, grade, top_token, untie
+from attsvm.training.models.gradient.attention import FAINT, distinct, gaps, grade, top_token, untie
 from attsvm.training.models.gradient.fused import (
     FAR,
     LOWEST,
@@ -65,8 +65,7 @@ FEW = 16
 ALL = 2**LANES - 1
 # The height of inputs that add nothing: far below every other one, and finite.
 NOTHING = -1e308
-# Terms below this, or squared sums below this share of their terms, are looked at one by one.
-FAINT = 1e-150
+# Squared sums below this share of their terms are taken from their entries.
 CANCELLED = 1e-4
 
 
