@@ -18,10 +18,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, models, register_model
+
+from attsvm._utils.compiled import njit
 
 LANES = 8
 # Below this, exp is 0.
@@ -31,7 +32,7 @@ _INTEGERS = ir.VectorType(ir.IntType(64), LANES)
 _BITS = ir.IntType(LANES)
 
 
-class Lanes(types.Type):  # type: ignore[misc]
+class Lanes(types.Type):
     """The numba type of eight floats."""
 
     def __init__(self) -> None:
@@ -42,11 +43,16 @@ _LANES = Lanes()
 
 
 @register_model(Lanes)
-class LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+class LanesModel(models.PrimitiveModel):
     """Eight floats are one LLVM vector."""
 
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, _DOUBLES)
+
+
+def _intrinsic(build: Any) -> Any:
+    """`numba.extending.intrinsic`, whose first argument callers do not give."""
+    return intrinsic(build)
 
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, offset: Any) -> Any:
@@ -69,10 +75,10 @@ def _operation(count: int, build: Any) -> Any:
         return build(builder, args)
 
     if count == 1:
-        return intrinsic(lambda typing, x: (_LANES(_LANES), generate))
+        return _intrinsic(lambda typing, x: (_LANES(_LANES), generate))
     if count == 2:
-        return intrinsic(lambda typing, x, y: (_LANES(_LANES, _LANES), generate))
-    return intrinsic(lambda typing, x, y, z: (_LANES(_LANES, _LANES, _LANES), generate))
+        return _intrinsic(lambda typing, x, y: (_LANES(_LANES, _LANES), generate))
+    return _intrinsic(lambda typing, x, y, z: (_LANES(_LANES, _LANES, _LANES), generate))
 
 
 add = _operation(2, lambda builder, args: builder.fadd(*args))
@@ -104,7 +110,7 @@ _two_to = _operation(1, _power)  # 2^k of k + _ROUND
 _kept = _operation(2, _above)  # the second where the first is above LOWEST, else 0
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_intrinsic
 def load(typing: Any, array: Any, offset: Any) -> Any:
     """Eight entries of the flat array from the offset on."""
 
@@ -116,7 +122,7 @@ def load(typing: Any, array: Any, offset: Any) -> Any:
     return _LANES(array, types.intp), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_intrinsic
 def store(typing: Any, array: Any, offset: Any, x: Any) -> Any:
     """Writes eight entries of the flat array from the offset on."""
 
@@ -128,7 +134,7 @@ def store(typing: Any, array: Any, offset: Any, x: Any) -> Any:
     return types.none(array, types.intp, _LANES), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_intrinsic
 def splat(typing: Any, x: Any) -> Any:
     """The same number eight times."""
 
@@ -141,7 +147,7 @@ def splat(typing: Any, x: Any) -> Any:
     return _LANES(types.float64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_intrinsic
 def below(typing: Any, x: Any, y: Any) -> Any:
     """An integer whose bit k says whether x_k < y_k; 255: all are."""
 
@@ -152,7 +158,7 @@ def below(typing: Any, x: Any, y: Any) -> Any:
     return types.int64(_LANES, _LANES), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_intrinsic
 def _first(typing: Any, x: Any) -> Any:
     """The first of the eight numbers."""
 
@@ -178,7 +184,7 @@ def _folded(combine: Any) -> Any:
             width //= 2
         return builder.extract_element(found, ir.Constant(ir.IntType(32), 0))
 
-    return intrinsic(lambda typing, x: (types.float64(_LANES), generate))
+    return _intrinsic(lambda typing, x: (types.float64(_LANES), generate))
 
 
 sum_of = _folded(lambda builder, halves: builder.fadd(*halves))
@@ -192,7 +198,7 @@ _C13, _C12, _C11, _C10, _C9, _C8 = (1 / math.factorial(k) for k in range(13, 7, 
 _C7, _C6, _C5, _C4, _C3, _C2 = (1 / math.factorial(k) for k in range(7, 1, -1))
 
 
-@numba.njit(inline="always")  # type: ignore[untyped-decorator]
+@njit(inline="always")
 def exp(x: Any) -> Any:
     """e^x of x ≤ 700, within one unit in the last place; 0 below LOWEST."""
     inside = larger(x, splat(LOWEST))
@@ -215,7 +221,7 @@ def exp(x: Any) -> Any:
     return _kept(x, fma(p, scale, scale))
 
 
-@numba.njit(inline="always")  # type: ignore[untyped-decorator]
+@njit(inline="always")
 def exp_of(x: float) -> float:
     """e^x as `exp` gives it."""
     return _first(exp(splat(x)))
