@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from attsvm._utils.expected import function, whole
@@ -15,7 +16,7 @@ from attsvm.training.losses import Loss
 from attsvm.training.models import Model
 from attsvm.training.optimizers import RuleLike
 from attsvm.training.optimizers.optimizer import Blocks
-from attsvm.training.path import Path
+from attsvm.training.path import Path, recorded
 from attsvm.training.task import token_task
 
 
@@ -69,8 +70,19 @@ def descend(
     else:
         config = OptimizerConfig.again(start.config, parts["optimizer"], schedule)
     task = task_of(config, parts)
+    if start is not None and task.anchored:
+        again = _on_grid(start)
+        start, steps = again, steps + int(start.steps[-1] - again.steps[-1])
     first = task.begin(init, config.seed) if start is None else _last(start, task)
     return run(task, config, first, steps, start=start, stop=stop, progress=progress)
+
+
+def _on_grid(start: Path) -> Path:
+    """The path up to its last record on the grid."""
+    end = 1 + max(r for r, step in enumerate(start.steps) if recorded(int(step), start.records))
+    names = ("steps", "loss", "log_gradient", "top", "top_attention", "clock")
+    rows = {name: getattr(start, name)[:end] for name in names}
+    return replace(start, weights={k: block[:end] for k, block in start.weights.items()}, **rows)
 
 
 def _last(start: Path, task: TrainingTask) -> Blocks:
