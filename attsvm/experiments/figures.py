@@ -210,10 +210,9 @@ def _curves(table: DataFrame, about: dict[str, Any]) -> Figure:
                 panels.append(Panel(", ".join(filter(None, (title, said))), curves))
                 curves = []
         if curves:
-            panels.append(Panel(title, curves))
+            panels.append(Panel(title or about.get("title", ""), curves))
     labels = Labels(
         about.get("xlabel", about["x"]), about.get("ylabel", ", ".join(columns.values())),
-        title=about.get("title", ""),
     )  # fmt: skip
     figure = curve_figure(panels, labels, log=about.get("log", False))
     for axes in figure.axes:

@@ -12,12 +12,12 @@ from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared import sentence_runs as shared
-from attsvm.experiments.study import Found, Note, Study, at_least, at_most, info
+from attsvm.experiments.studies.shared.rows import stacked_columns
+from attsvm.experiments.study import Found, Note, Study, at_least, at_most
 from attsvm.next_token.attention import attend
 from attsvm.next_token.sentences import Sentences
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from pandas import DataFrame
 
 TWO = "two stages"
@@ -25,25 +25,16 @@ TWO = "two stages"
 LOSSES = {"L": False, "L₀ + L": True}
 
 
-def measure(
-    group: Group,
-    way: str,
-    tried: float,
-    vocabulary: int,
-    length: int,
-    count: int,
-    rate: float,
-    steps: Sequence[int],
-) -> dict[str, Any]:
+def measure(group: Group, way: str, tried: float, steps: Sequence[int]) -> dict[str, Any]:
     """The end of both stages, or of one stage of as many steps as both together, all from zero.
 
     tried: the step size times √N of attention, or of both matrices at once. W_kq, W_ov: 1 − cos;
-    loss: L; unseen: the agreement, sentences: on how many.
+    unseen: the agreement, sentences: on how many.
     """
-    rows: list[dict[str, float]] = []
-    first, lr = shared.step_sizes(vocabulary, (rate, tried))
+    rows: list[dict[str, Any]] = []
+    first, lr = shared.LR[0], float(tried / np.sqrt(shared.TOKENS))
     for seed in group.seeds:
-        one = shared.ClosedSet(vocabulary, length, count, seed)
+        one = shared.ClosedSet(seed)
         data = one.data
         if way == TWO:
             head = train(data, model="decoder", lr=first, steps=steps[0])
@@ -59,11 +50,10 @@ def measure(
             **one.facts,
             "W_kq": shared.away(W_kq[None], one.W_kq)[0],
             "W_ov": shared.away(W_ov[None], one.W_ov)[0],
-            "loss": shared.losses(shared.second_look(data, W_ov), "W_kq", W_kq[None])[0],
             "unseen": share,
             "sentences": asked,
         })  # fmt: skip
-    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return stacked_columns(rows)
 
 
 def unseen(data: Sentences) -> Ints:
@@ -119,12 +109,6 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
             yield at_most(what, np.max((two[name] / ends[loss][name]).array), 1.0)
         what = f"one stage on {loss}: least lead of two stages on unseen sentences"
         yield at_least(what, np.min((two.unseen - ends[loss].unseen).array), 0.0)
-    for way, runs in ends.items():
-        yield info(f"{way}: median cos to W_kq⋆", 1 - np.median(runs.W_kq))
-        yield info(f"{way}: median cos to W_ov⋆", 1 - np.median(runs.W_ov))
-        yield info(f"{way}: median L", np.median(runs.loss))
-        yield info(f"{way}: median step size times √N", np.median(runs.tried))
-        yield info(f"{way}: mean agreement on unseen sentences", runs.unseen.mean())
     yield at_most("largest certified gap", gap, 1e-8)
     more = f"; {int(two.sentences.sum())} unseen sentences of three tokens with a gap of 0.25"
     yield shared.premises(len(two), total, gap, more)
@@ -142,34 +126,6 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
         )
 
 
-def figure(table: DataFrame, study: Study) -> Figure:
-    """The end of every run by set: direction of both matrices, loss, agreement."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    ends = _nearest(table)
-    drawn, axes = panels(4, figsize=(12, 4.6))
-    said = {
-        "W_kq": ("Direction of W_kq", "1 − correlation with W_kq⋆"),
-        "W_ov": ("Direction of W_ov", "1 − correlation with W_ov⋆"),
-        "loss": ("Loss", "L"),
-        "unseen": ("Unseen sentences", "as predicted"),
-    }
-    seeds = list(ends[TWO].index)
-    for ax, (key, (title, text)) in zip(axes, said.items(), strict=True):
-        for k, (way, runs) in enumerate(ends.items()):
-            name = way if way == TWO else f"one stage on {way}"
-            place = np.arange(len(seeds)) + 0.18 * (k - 1)
-            ax.plot(place, runs[key], "os^"[k], color=CYCLE[k], label=name)
-        ax.set(xticks=range(len(seeds)), xticklabels=seeds, xlabel="set", ylabel=text, title=title)
-        ax.margins(x=0.2)
-        if key != "unseen":
-            ax.set_yscale("log")
-    drawn.legend(
-        *axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False
-    )
-    return drawn
-
-
 STUDY = Study(
     id="D.two-stage-against-one-stage",
     title="Two stages against one",
@@ -180,12 +136,21 @@ STUDY = Study(
     "direction to both max-margin solutions than both matrices at once, and predict unseen "
     "sentences at least as often as the solution does? The paper has no such comparison.",
     grid={"way": [TWO, *LOSSES], "tried": [0.05, 0.2]},
-    run={"vocabulary": 20, "length": 4, "count": 20, "rate": 0.2, "steps": [1000, 3000]},
+    run={"steps": [1000, 3000]},
     seeds=3,
     first=31,
     measure=measure,
     checks=checks,
     quick={"seeds": 1, "run": {"steps": [300, 900]}},
-    figure=figure,
+    figure={
+        "kind": "curves",
+        "x": "way",
+        "value": {"W_kq": "direction of W_kq", "W_ov": "direction of W_ov"},
+        "apart": True,
+        "lines": "tried",
+        "log": "y",
+        "xlabel": "two stages, or one stage on a loss; tried: step size times √N",
+        "ylabel": "1 − correlation with the solution",
+    },
     reference="huang2024nexttoken",
 )
