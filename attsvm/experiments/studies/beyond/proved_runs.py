@@ -27,6 +27,7 @@ from attsvm.experiments.studies.shared.first_proofs import (
 )
 from attsvm.experiments.studies.shared.longer_walks import walk_on
 from attsvm.experiments.studies.shared.plain_descent import smoothness
+from attsvm.experiments.studies.shared.rows import stacked_columns
 from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve_many import solve_many
@@ -35,7 +36,6 @@ from attsvm.theory.convergence.prover import Prover, prover
 from attsvm.theory.optima import score_gaps
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from pandas import DataFrame
 
 # Proved runs of so many, within so many steps, on other draws.
@@ -95,7 +95,7 @@ def measure(group: Group, start: int, further: int, block: int) -> dict[str, Any
         for j, b in enumerate(sure):
             rows[b]["walked_away"] = int(walk.least[j] <= 0)
             rows[b]["walked_above"] = _walked_above(proofs[b], found[b], walk.W[:, j])
-    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return stacked_columns(rows)
 
 
 def _power(optimizer: str) -> float:
@@ -112,16 +112,16 @@ def _seen(
     proof = judge.prove(seen[FIRST], explain=False)
     tokens, kept = proof.tokens, selected_by(proof.tokens, seen[FIRST])
     row: dict[str, Any] = {
-        "seed": seed, "proved": bool(proof.proved), "norm": np.nan, "step": np.nan, "theorem": "",
-        "kept": " ".join(map(str, kept)), "pressed": np.nan, "gap": np.nan, "wide": np.nan,
-        **dict.fromkeys(FAULTS, 0),
+        "seed": seed, "size": "x".join(map(str, tokens.X.shape)), "proved": bool(proof.proved),
+        "theorem": "", "kept": " ".join(map(str, kept)), **dict.fromkeys(FAULTS, 0),
+        **dict.fromkeys(("norm", "pressed", "gap", "wide"), np.nan),
     }  # fmt: skip
     row["again"] = int(proof.proved != proved)
     if not proof.proved:
         return row, proof
     p = _power(proof.optimizer)
     norm = float((np.abs(seen[FIRST]) ** p).sum() ** (1 / p))
-    row |= {"norm": norm, "step": steps[places[FIRST]], "theorem": str(proof.theorem)}
+    row |= {"norm": norm, "theorem": str(proof.theorem)}
     row["refused"] = int(seed % 3 == 0 and not proof.verify())
     if places[BEFORE] < places[FIRST]:
         row["earlier"] = int(judge.prove(seen[BEFORE], explain=False).proved)
@@ -197,17 +197,12 @@ def _median(norms: Any) -> float:
     return float(norms.fillna(np.inf).median())
 
 
-def _factor(ratio: float) -> float:
-    return max(ratio, 1 / ratio)
-
-
 def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     """Every proof again; nothing proved has left; shares and norms beside the earlier ones."""
     for name, text in FAULTS.items():
         yield equals(text, table[name].sum(), 0)
-    cells = ["n", "T", "d", "optimizer", "lr", "steps"]
-    for (n, T, d, optimizer, lr, steps), rows in table.groupby(cells, sort=False):
-        size = f"{n}x{T}x{d}"
+    cells = table.groupby(["size", "optimizer", "lr", "steps"], sort=False)
+    for (size, optimizer, lr, steps), rows in cells:
         name = f"{size} {optimizer} {lr:g}" if lr else f"{size} {optimizer} 1/L"
         yield info(f"{name}: share proved in {steps:,} steps", rows.proved.mean())
         if name in EARLIER and steps >= EARLIER[name][2]:
@@ -216,14 +211,15 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
             yield at_least(f"{name}: chance of so few, were it {few} of {of}", chance, 1e-3)
         if optimizer == "ngd" and lr == 0.1:
             earlier = MEDIANS[size]
+            ratio = _median(rows.norm) / earlier
             yield at_most(f"{name}: factor between the median norm at the proof and {earlier:g}",
-                          _factor(_median(rows.norm) / earlier), 2)  # fmt: skip
+                          max(ratio, 1 / ratio), 2)  # fmt: skip
     yield from _law(table)
     by = table.theorem[table.proved].value_counts()
     yield at_most("largest certified gap over the tolerance of its norm", table.wide.max(), 1)
     yield Premises(
         int(by.sum()),
-        f"{len(table)} runs in {table.groupby(cells).ngroups} cells, {by.sum()} proved: "
+        f"{len(table)} runs in {cells.ngroups} cells, {by.sum()} proved: "
         + ", ".join(f"{word} {count}" for word, count in by.items()),
         table.gap.max(),
     )
@@ -232,12 +228,12 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
 def _law(table: DataFrame) -> Iterator[Found]:
     """When the proof comes: the step matters little until it is long, the nearest rival much."""
     normalized = table[table.optimizer == "ngd"]
-    runs = normalized.set_index(["n", "T", "d", "seed", "lr"])[["norm", "kept"]].unstack("lr")
+    runs = normalized.set_index(["size", "seed", "lr"])[["norm", "kept"]].unstack("lr")
     same = runs[runs["kept", 0.02] == runs["kept", 0.1]]
     short = (same["norm", 0.02] / same["norm", 0.1]).median()
     yield at_most("factor between the norms at the proof, step 0.02 against 0.1, median",
-                  _factor(short), 1.25)  # fmt: skip
-    one = runs.loc[ONE_SIZE].norm
+                  max(short, 1 / short), 1.25)  # fmt: skip
+    one = runs.loc["x".join(map(str, ONE_SIZE))].norm
     yield at_least("norm at the proof, step 1 over 0.1, one size, ratio of medians",
                    _median(one[1.0]) / _median(one[0.1]), 2)  # fmt: skip
     pressed = normalized[normalized.lr != 1].pressed.dropna()
@@ -245,40 +241,10 @@ def _law(table: DataFrame) -> Iterator[Found]:
     what = "‖W‖ · slack of the nearest better token / N at the proof, median"
     yield at_least(what, rivals.median(), 3)
     yield at_most("the same", rivals.median(), 12)
-    yield info("the same, least", rivals.min())
-    yield info("the same, largest", rivals.max())
-    yield info("share of these proved runs with a better token", len(rivals) / max(len(pressed), 1))
     plain = table[table.optimizer == "gd"].groupby("lr").proved.mean()
     if {0.0, 50.0} <= set(plain.index):
         yield at_least("plain descent: share proved at step 50 less that at 1/L",
                        plain[50.0] - plain[0.0], 0.1)  # fmt: skip
-
-
-def figure(table: DataFrame, study: Study) -> Figure:
-    """The share of runs proved against the norm, and the median norm against the step."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    drawn, (left, right) = panels(2)
-    normalized = table[table.optimizer == "ngd"]
-    for k, (size, rows) in enumerate(normalized.groupby(["n", "T", "d"], sort=False)):
-        name, usual = f"n, T, d = {', '.join(map(str, size))}", rows[rows.lr == 0.1].norm
-        inside = np.sort(usual.dropna())
-        left.step([*inside[:1], *inside], np.arange(len(inside) + 1) / len(usual), where="post",
-                  color=CYCLE[k], label=f"{name} ({len(inside)} of {len(usual)})")  # fmt: skip
-        by_step = rows.groupby("lr").norm
-        right.loglog(by_step.apply(_median), "o-", color=CYCLE[k], markersize=4, label=name)
-        for lr, norms in by_step:
-            ends = norms.fillna(np.inf).quantile([0.25, 0.75], interpolation="nearest")
-            right.plot([lr, lr], np.minimum(ends, norms.max()), color=CYCLE[k], linewidth=3,
-                       alpha=0.25)  # fmt: skip
-    left.set(xscale="log", ylim=(0, 1.03), xlabel="‖W‖ (normalized descent, steps of 0.1)",
-             ylabel="share of runs proved to converge",
-             title="From which norm on a run is proved")  # fmt: skip
-    right.set(xlabel="length of a step", ylabel="‖W‖ at the first proof: median, middle half",
-              title="Long steps are proved later")  # fmt: skip
-    left.legend(frameon=False, fontsize=7.5, loc="upper left", bbox_to_anchor=(0.0, -0.14), ncols=2)
-    right.legend(frameon=False, fontsize=7.5, loc="upper left")
-    return drawn
 
 
 def _cells(
@@ -324,5 +290,15 @@ STUDY = Study(
         "seeds": 3,
         "run": {"further": 100, "block": 2},
     },
-    figure=figure,
+    figure={
+        "kind": "curves",
+        "x": "lr",
+        "value": {"proved": "share of runs proved", "norm": "‖W‖ at the first proof"},
+        "apart": True,
+        "lines": "size",
+        "where": {"optimizer": "ngd"},
+        "log": "x",
+        "xlabel": "length of a step",
+        "ylabel": "",
+    },
 )
