@@ -1,7 +1,8 @@
-"""Standard figures of studies, drawn from their tables: curves, maps, matrices, histograms, points.
+"""Standard figures of studies, drawn from their tables: curves, paths, maps, histograms, points.
 
 A study names one, such as ``{"kind": "curves", "x": "d", "value": "rank", "lines": "n"}``. Shares
-(of columns of truth values) and medians (of numbers) carry exact 95 % intervals.
+(of columns of truth values) and medians (of numbers) carry exact 95 % intervals. What is drawn is a
+column or a function of the rows; several values of curves are a list, or a dictionary by label.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _NEEDED = {
     "matrix": ("rows", "values"),
     "histogram": ("value",),
     "scatter": ("x", "y"),
+    "paths": ("x", "y", "each"),
 }
 _TAKEN = {
     "curves": ("lines", "panels", "log", "published", "level", "band", "middle", "where"),
@@ -39,6 +41,7 @@ _TAKEN = {
     "matrix": ("where",),
     "histogram": ("lines", "panels", "log", "bins", "level", "where"),
     "scatter": ("lines", "panels", "log", "diagonal", "where"),
+    "paths": ("lines", "panels", "log", "level", "ray", "where"),
 }
 _WORDS = ("kind", "xlabel", "ylabel", "vlabel", "title")
 FIGURES = tuple(_NEEDED)
@@ -81,7 +84,10 @@ def figure_of(study: Study, table: DataFrame) -> Figure:
 # ---------------------------------------------------------------- cells
 
 
-def _column(table: DataFrame, name: str) -> Any:
+def _column(table: DataFrame, name: Any) -> Any:
+    """A column by its name, or what a function makes of the rows."""
+    if callable(name):
+        return name(table)
     if name not in table:
         raise BadTokens(f"the figure needs a column it lacks: {unknown('column', name, table)}")
     return table[name]
@@ -176,21 +182,23 @@ def _curves(table: DataFrame, about: dict[str, Any]) -> Figure:
     from attsvm.plotting.studies import Curve, Labels, Panel, curve_figure
 
     table = _where(table, about)
-    columns = [about["value"]] if isinstance(about["value"], str) else list(about["value"])
+    values = [about["value"]] if isinstance(about["value"], str) else about["value"]
+    columns = dict(values) if isinstance(values, Mapping) else {name: name for name in values}
     middle = _MIDDLE["half" if about.get("band") == "half" else about.get("middle", "median")]
     published = about.get("published")
     panels = []
     for title, inside in _split(table, about, "panels"):
         curves = []
-        for column in columns:
+        for label, column in columns.items():
             for name, rows in _split(inside, about, "lines"):
                 x = _values(rows, about["x"])
                 cells = [rows[rows[about["x"]] == value] for value in x]
                 found = [middle(_column(cell, column)) for cell in cells]
-                words = ", ".join(filter(None, (name, column if len(columns) > 1 else "")))
-                marks = [] if published is None else [_published(cell, published) for cell in cells]
+                words = ", ".join(filter(None, (name, label if len(columns) > 1 else "")))
+                known = cells if published is not None else []
+                marks = [_published(cell, published, label) for cell in known]
                 middles, lows, highs = (list(part) for part in zip(*found, strict=True))
-                curves.append(Curve(words or column, x, middles, lows, highs, marks))
+                curves.append(Curve(words or label, x, middles, lows, highs, marks))
         panels.append(Panel(title, curves))
     labels = Labels(
         about.get("xlabel", about["x"]), about.get("ylabel", ", ".join(columns)),
@@ -202,11 +210,12 @@ def _curves(table: DataFrame, about: dict[str, Any]) -> Figure:
     return figure
 
 
-def _published(cell: DataFrame, published: Any) -> float:
-    """The published value of a cell: of a column, or a function of its first row."""
+def _published(cell: DataFrame, published: Any, label: str) -> float:
+    """The published value of a cell: of a column, or a function of its first row, to which the
+    name of the curve is added as `curve`."""
     if isinstance(published, str):
         return float(_column(cell, published).iloc[0])
-    return float(published(cell.iloc[0].to_dict()))
+    return float(published({**cell.iloc[0].to_dict(), "curve": label}))
 
 
 def _levels(axes: Any, about: dict[str, Any]) -> None:
@@ -289,7 +298,7 @@ def _histogram(table: DataFrame, about: dict[str, Any]) -> Figure:
     figure, axes = panels(len(parts))
     for ax, (title, inside) in zip(axes, parts, strict=True):
         for k, (name, rows) in enumerate(_split(inside, about, "lines")):
-            numbers = rows[about["value"]].to_numpy(dtype=float)
+            numbers = _column(rows, about["value"]).to_numpy(dtype=float)
             ax.hist(numbers[np.isfinite(numbers)], bins=edges.tolist(), histtype="step",
                     label=name or None, **style.curve(k + 1))  # fmt: skip
         if log:
@@ -316,10 +325,7 @@ def _scatter(table: DataFrame, about: dict[str, Any]) -> Figure:
             colour = style.CURVES[1 + k % (len(style.CURVES) - 1)]
             ax.scatter(_column(rows, about["x"]), _column(rows, about["y"]), s=12, alpha=0.6,
                        color=colour, label=name or None, linewidth=0)  # fmt: skip
-        if log is True or "x" in str(log):
-            ax.set_xscale("log")
-        if log is True or "y" in str(log):
-            ax.set_yscale("log")
+        _scales(ax, log)
         if about.get("diagonal"):
             reach = [
                 max(ax.get_xlim()[0], ax.get_ylim()[0]),
@@ -333,10 +339,56 @@ def _scatter(table: DataFrame, about: dict[str, Any]) -> Figure:
     return figure
 
 
+def _scales(axes: Any, log: Any) -> None:
+    """Logarithmic axes: "x", "y", "xy", or True for both."""
+    if log is True or "x" in str(log):
+        axes.set_xscale("log")
+    if log is True or "y" in str(log):
+        axes.set_yscale("log")
+
+
+def _paths(table: DataFrame, about: dict[str, Any]) -> Figure:
+    """A line of y over x, from a dot, for each value of the columns `each`.
+
+    ray: two columns; a dashed line from the origin leads through the point of a path's first row.
+    """
+    from attsvm.plotting import style
+    from attsvm.plotting.studies import panels
+
+    table = _where(table, about)
+    parts = list(_split(table, about, "panels"))
+    kinds = {name: style.CURVES[1 + k % (len(style.CURVES) - 1)]
+             for k, (name, _) in enumerate(_split(table, about, "lines"))}  # fmt: skip
+    figure, axes = panels(len(parts))
+    for ax, (title, inside) in zip(axes, parts, strict=True):
+        for name, rows in _split(inside, about, "lines"):
+            for _, run in rows.groupby(about["each"], sort=False):
+                x, y = (_column(run, about[key]).to_numpy(dtype=float) for key in ("x", "y"))
+                ax.plot(x, y, "o-", markevery=[0], markersize=3, linewidth=0.9, alpha=0.7,
+                        color=kinds[name])  # fmt: skip
+                if "ray" in about:
+                    end = run.iloc[0][list(about["ray"])].to_numpy(dtype=float)
+                    end *= np.hypot(x, y).max() / np.linalg.norm(end)
+                    ax.plot([0, end[0]], [0, end[1]], "--", color=kinds[name], linewidth=1.0)
+        _scales(ax, about.get("log", ""))
+        _levels(ax, about)
+        ax.set(xlabel=about.get("xlabel", about["x"]), ylabel=about.get("ylabel", about["y"]),
+               title=title or about.get("title", ""))  # fmt: skip
+    for name, colour in kinds.items():
+        axes[0].plot([], [], color=colour, label=name or about.get("ylabel", about["y"]))
+    if "ray" in about:
+        axes[0].plot([], [], "--", color=style.QUIET, label="certified direction")
+    if len(kinds) > 1 or "ray" in about:
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center",
+                      frameon=False)  # fmt: skip
+    return figure
+
+
 _DRAW: dict[str, Callable[[DataFrame, dict[str, Any]], Figure]] = {
     "curves": _curves,
     "map": _map,
     "matrix": _matrix,
     "histogram": _histogram,
     "scatter": _scatter,
+    "paths": _paths,
 }
