@@ -368,7 +368,7 @@ def _paths(table: DataFrame, about: dict[str, Any]) -> Figure:
                         color=kinds[name])  # fmt: skip
                 if "ray" in about:
                     end = run.iloc[0][list(about["ray"])].to_numpy(dtype=float)
-                    end *= np.hypot(x, y).max() / np.linalg.norm(end)
+                    end = end * np.hypot(x, y).max() / np.linalg.norm(end)
                     ax.plot([0, end[0]], [0, end[1]], "--", color=kinds[name], linewidth=1.0)
         _scales(ax, about.get("log", ""))
         _levels(ax, about)
