@@ -375,7 +375,7 @@ def _paths(table: DataFrame, about: dict[str, Any]) -> Figure:
         ax.set(xlabel=about.get("xlabel", about["x"]), ylabel=about.get("ylabel", about["y"]),
                title=title or about.get("title", ""))  # fmt: skip
     for name, colour in kinds.items():
-        axes[0].plot([], [], color=colour, label=name or about.get("ylabel", about["y"]))
+        axes[0].plot([], [], color=colour, label=name or "path")
     if "ray" in about:
         axes[0].plot([], [], "--", color=style.QUIET, label="certified direction")
     if len(kinds) > 1 or "ray" in about:

@@ -81,9 +81,9 @@ STUDY = Study(
     kind="theorem",
     source="paper",
     statement="Minimising the logistic loss with ‖p‖ ≤ R and ‖v‖ ≤ r, both growing, where "
-    "attention off the selected tokens costs label margin, v tends to the max-margin decoder and p "
-    "to the prompt of least norm with a margin of 1 on the inputs that support the decoder and of "
-    "0 on the others. This is on the regularization path alone, and how r grows with R is not "
+    "attention off the selected tokens costs label margin, v tends to the max-margin decoder and "
+    "p to the prompt of least norm with a margin of 1 on the inputs that support the decoder and "
+    "of 0 on the others. This is on the regularization path alone, and how r grows with R is not "
     "said.",
     grid={"case": list(CASES)},
     run={"radii": [1.0, 3.0, 10.0, 30.0, 100.0], "starts": 1},
@@ -103,9 +103,9 @@ STUDY = Study(
         "ylabel": "1 − cosine of p",
     },
     differs="How r grows decides where an input does not support the decoder: with r = R the path "
-    "ends at the relaxed solution, with r = √R at the unrelaxed one; both are judged. Strictly the "
-    "premise leaves no such input: a little of its attention can go elsewhere at no cost in label "
-    "margin.",
+    "ends at the relaxed solution, with r = √R at the unrelaxed one; both are judged. Strictly "
+    "the premise leaves no such input: a little of its attention can go elsewhere at no cost in "
+    "label margin.",
     reference="tarzanagh2023maxmargin",
     theorem="slides",
     published=True,

@@ -71,9 +71,9 @@ STUDY = Study(
     title="Training the weight is training the prompt",
     kind="theorem",
     source="derived",
-    statement="For a fixed nonzero prompt a, plain descent on the weight moves along a only: "
-    "q = W a follows plain descent on the prompt problem with step η‖a‖², and W = q aᵀ/‖a‖², at "
-    "every step.",
+    statement="For a fixed nonzero prompt a, plain descent on the weight moves along a only: q = W "
+    "a follows plain descent on the prompt problem with step η‖a‖², and W = q aᵀ/‖a‖², at every "
+    "step.",
     family=family,
     run={"n": 4, "T": 5, "d": 6, "optimizer": "gd", "lr": 0.1, "steps": 300},
     seeds=10,

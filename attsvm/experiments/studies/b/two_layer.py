@@ -136,8 +136,8 @@ STUDY = Study(
     source="measured",
     statement="In two attention layers trained one after the other, each layer ends at the "
     "max-margin solution of its own problem: the second one's tokens are those of the first plus "
-    "what the trained first layer pools. The paper leaves several layers open. Where two places "
-    "of a sequence attend to each other, token plus pooled token is the same sum for both, and no "
+    "what the trained first layer pools. The paper leaves several layers open. Where two places of "
+    "a sequence attend to each other, token plus pooled token is the same sum for both, and no "
     "second layer can tell them apart: such pairs are left out and counted.",
     family=sequences,
     run={"S": 3, "L": 6, "d": 12, "lr": 0.1, "steps": 5000, "start": 0},
