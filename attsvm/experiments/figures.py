@@ -1,8 +1,9 @@
 """Standard figures of studies, drawn from their tables: curves, paths, maps, histograms, points.
 
 A study names one, such as ``{"kind": "curves", "x": "d", "value": "rank", "lines": "n"}``. Shares
-(of columns of truth values) and medians (of numbers) carry exact 95 % intervals. What is drawn is a
-column or a function of the rows; several values of curves are a list, or a dictionary by label.
+(of columns of truth values) and medians (of numbers) carry exact 95 % intervals. A value may be a
+formula of columns, such as ``1 - cosine``; several values are a list, or a table of what each is
+called, and ``apart`` gives each a panel of its own.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _NEEDED = {
     "paths": ("x", "y", "each"),
 }
 _TAKEN = {
-    "curves": ("lines", "panels", "log", "published", "level", "band", "middle", "where"),
+    "curves": ("lines", "panels", "apart", "log", "published", "level", "band", "middle", "where"),
     "map": ("panels", "line", "where"),
     "matrix": ("where",),
     "histogram": ("lines", "panels", "log", "bins", "level", "where"),
@@ -84,13 +85,22 @@ def figure_of(study: Study, table: DataFrame) -> Figure:
 # ---------------------------------------------------------------- cells
 
 
-def _column(table: DataFrame, name: Any) -> Any:
-    """A column by its name, or what a function makes of the rows."""
-    if callable(name):
-        return name(table)
-    if name not in table:
-        raise BadTokens(f"the figure needs a column it lacks: {unknown('column', name, table)}")
-    return table[name]
+def _column(table: DataFrame, name: str) -> Any:
+    """A column, or the values of a formula of columns."""
+    if name in table:
+        return table[name]
+    try:
+        return table.eval(name)
+    except (NameError, SyntaxError, TypeError, ValueError) as error:
+        what = unknown("column", name, table)
+        raise BadTokens(f"the figure needs a column it lacks: {what}") from error
+
+
+def _named(value: Any) -> dict[str, str]:
+    """The columns that a figure shows, with what each is called."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return {name: name for name in ([value] if isinstance(value, str) else value)}
 
 
 def middle_of(values: Any, level: float = LEVEL) -> tuple[float, float, float]:
@@ -158,19 +168,19 @@ def _split(table: DataFrame, about: dict[str, Any], key: str) -> Iterator[tuple[
     for value in _values(table, name):
         rows = table[table[name] == value]
         if len(rows):
-            said = str(value) if isinstance(value, str) else f"{name} = {value:g}"
-            yield said, rows
+            words = isinstance(value, str) and not value.replace(".", "").isdigit()
+            yield value if words else f"{name} = {float(value):g}", rows
 
 
 def _where(table: DataFrame, about: dict[str, Any]) -> DataFrame:
-    """The rows that have the values of `where`, or for which its function holds."""
+    """The rows that have the values of `where`, one or some, or for which its function holds."""
     wanted = about.get("where")
     if wanted is None:
         return table
     if isinstance(wanted, Mapping):
         keep = np.ones(len(table), dtype=bool)
         for name, value in wanted.items():
-            keep &= (_column(table, name) == value).to_numpy()
+            keep &= np.isin(_column(table, name), value)
         return table[keep]
     return table[wanted(table)]
 
@@ -182,27 +192,29 @@ def _curves(table: DataFrame, about: dict[str, Any]) -> Figure:
     from attsvm.plotting.studies import Curve, Labels, Panel, curve_figure
 
     table = _where(table, about)
-    values = [about["value"]] if isinstance(about["value"], str) else about["value"]
-    columns = dict(values) if isinstance(values, Mapping) else {name: name for name in values}
+    columns = _named(about["value"])
     middle = _MIDDLE["half" if about.get("band") == "half" else about.get("middle", "median")]
     published = about.get("published")
     panels = []
     for title, inside in _split(table, about, "panels"):
         curves = []
-        for label, column in columns.items():
+        for column, said in columns.items():
             for name, rows in _split(inside, about, "lines"):
                 x = _values(rows, about["x"])
                 cells = [rows[rows[about["x"]] == value] for value in x]
                 found = [middle(_column(cell, column)) for cell in cells]
-                words = ", ".join(filter(None, (name, label if len(columns) > 1 else "")))
-                known = cells if published is not None else []
-                marks = [_published(cell, published, label) for cell in known]
+                several = len(columns) > 1 and not about.get("apart")
+                words = ", ".join(filter(None, (name, said if several else "")))
+                marks = [_published(cell, published, column) for cell in cells if published]
                 middles, lows, highs = (list(part) for part in zip(*found, strict=True))
-                curves.append(Curve(words or label, x, middles, lows, highs, marks))
-        panels.append(Panel(title, curves))
+                curves.append(Curve(words or said, x, middles, lows, highs, marks))
+            if about.get("apart"):
+                panels.append(Panel(", ".join(filter(None, (title, said))), curves))
+                curves = []
+        if curves:
+            panels.append(Panel(title or about.get("title", ""), curves))
     labels = Labels(
-        about.get("xlabel", about["x"]), about.get("ylabel", ", ".join(columns)),
-        title=about.get("title", ""),
+        about.get("xlabel", about["x"]), about.get("ylabel", ", ".join(columns.values())),
     )  # fmt: skip
     figure = curve_figure(panels, labels, log=about.get("log", False))
     for axes in figure.axes:
@@ -210,12 +222,12 @@ def _curves(table: DataFrame, about: dict[str, Any]) -> Figure:
     return figure
 
 
-def _published(cell: DataFrame, published: Any, label: str) -> float:
-    """The published value of a cell: of a column, or a function of its first row, to which the
-    name of the curve is added as `curve`."""
+def _published(cell: DataFrame, published: Any, column: str) -> float:
+    """The published value of a cell: of a column, or a function of its first row, in which
+    `column` is the name of the value."""
     if isinstance(published, str):
         return float(_column(cell, published).iloc[0])
-    return float(published({**cell.iloc[0].to_dict(), "curve": label}))
+    return float(published({**cell.iloc[0].to_dict(), "column": column}))
 
 
 def _levels(axes: Any, about: dict[str, Any]) -> None:
@@ -314,17 +326,19 @@ def _histogram(table: DataFrame, about: dict[str, Any]) -> Figure:
 
 def _scatter(table: DataFrame, about: dict[str, Any]) -> Figure:
     from attsvm.plotting import style
-    from attsvm.plotting.studies import panels
+    from attsvm.plotting.studies import grid
 
     table = _where(table, about)
-    parts = list(_split(table, about, "panels"))
-    figure, axes = panels(len(parts))
+    parts, columns = list(_split(table, about, "panels")), _named(about["y"])
+    figure, axes = grid(len(parts))
     log = about.get("log", "")
     for ax, (title, inside) in zip(axes, parts, strict=True):
-        for k, (name, rows) in enumerate(_split(inside, about, "lines")):
+        clouds = [(rows, name, y) for y in columns for name, rows in _split(inside, about, "lines")]
+        for k, (rows, name, y) in enumerate(clouds):
             colour = style.CURVES[1 + k % (len(style.CURVES) - 1)]
-            ax.scatter(_column(rows, about["x"]), _column(rows, about["y"]), s=12, alpha=0.6,
-                       color=colour, label=name or None, linewidth=0)  # fmt: skip
+            words = ", ".join(filter(None, (name, columns[y] if len(columns) > 1 else "")))
+            ax.scatter(_column(rows, about["x"]), _column(rows, y), s=12, alpha=0.6,
+                       color=colour, label=words or None, linewidth=0)  # fmt: skip
         _scales(ax, log)
         if about.get("diagonal"):
             reach = [
@@ -332,9 +346,9 @@ def _scatter(table: DataFrame, about: dict[str, Any]) -> Figure:
                 min(ax.get_xlim()[1], ax.get_ylim()[1]),
             ]
             ax.plot(reach, reach, color=style.FAINT, zorder=0)
-        ax.set(xlabel=about.get("xlabel", about["x"]), ylabel=about.get("ylabel", about["y"]),
-               title=title)  # fmt: skip
-    if "lines" in about:
+        ax.set(xlabel=about.get("xlabel", about["x"]), title=title,
+               ylabel=about.get("ylabel", ", ".join(columns.values())))  # fmt: skip
+    if "lines" in about or len(columns) > 1:
         axes[0].legend(frameon=False, fontsize=7.5)
     return figure
 
@@ -353,13 +367,13 @@ def _paths(table: DataFrame, about: dict[str, Any]) -> Figure:
     ray: two columns; a dashed line from the origin leads through the point of a path's first row.
     """
     from attsvm.plotting import style
-    from attsvm.plotting.studies import panels
+    from attsvm.plotting.studies import grid
 
     table = _where(table, about)
     parts = list(_split(table, about, "panels"))
     kinds = {name: style.CURVES[1 + k % (len(style.CURVES) - 1)]
              for k, (name, _) in enumerate(_split(table, about, "lines"))}  # fmt: skip
-    figure, axes = panels(len(parts))
+    figure, axes = grid(len(parts))
     for ax, (title, inside) in zip(axes, parts, strict=True):
         for name, rows in _split(inside, about, "lines"):
             for _, run in rows.groupby(about["each"], sort=False):

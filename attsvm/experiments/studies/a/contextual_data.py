@@ -156,7 +156,7 @@ STUDY = Study(
         "kind": "curves",
         "where": lambda t: t.step == t.step.max(),
         "x": "noise",
-        "value": {"right label": "clean", "flipped label": "flipped"},
+        "value": {"clean": "right label", "flipped": "flipped label"},
         "lines": "form",
         "panels": "flips",
         "middle": "mean",

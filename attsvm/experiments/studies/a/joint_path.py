@@ -94,8 +94,8 @@ STUDY = Study(
         "kind": "curves",
         "x": "radius",
         "value": {
-            "whole problem": lambda t: (1 - t.cosine_whole).clip(lower=1e-9),
-            "relaxed problem": lambda t: (1 - t.cosine_relaxed).clip(lower=1e-9),
+            "1 - cosine_whole": "whole problem",
+            "1 - cosine_relaxed": "relaxed problem",
         },
         "panels": "case",
         "log": "xy",

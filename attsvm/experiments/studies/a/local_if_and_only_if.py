@@ -76,7 +76,7 @@ def measure(group: Group, margin: float, pull: float, tilt: float, pace: float, 
         "gap": np.array([float(c.gap) for c in best]),
         "kept": kept,
         "stayed": kept & np.array([c.holds(p0, p, best=w) for c, p0, p, w in runs]),
-        "away": 1 - (end * W).sum(axis=1) / np.linalg.norm(end, axis=1) / size,
+        "away": np.maximum(1 - (end * W).sum(axis=1) / np.linalg.norm(end, axis=1) / size, 1e-16),
         "grown": np.array([parts(p, w)[0] for p, w in zip(end, W, strict=True)]) / R[:, 0],
     }
 
@@ -145,7 +145,7 @@ STUDY = Study(
     quick={"seeds": 3},
     figure={
         "kind": "histogram",
-        "value": lambda t: t.away.clip(lower=1e-16),
+        "value": "away",
         "lines": "local",
         "log": True,
         "xlabel": "1 − cosine to the own direction, at the end (lines: locally optimal)",

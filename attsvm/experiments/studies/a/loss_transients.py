@@ -117,7 +117,7 @@ STUDY = Study(
         "kind": "paths",
         "where": lambda t: t.step <= 300,
         "x": "p1",
-        "y": lambda t: t.lead / 2,
+        "y": "lead / 2",
         "each": "gain",
         "lines": "gain",
         "panels": "loss",

@@ -123,7 +123,7 @@ STUDY = Study(
         "kind": "curves",
         "where": lambda t: t.separable,
         "x": "factor",
-        "value": {"away": lambda t: t.away.clip(lower=1e-16)},
+        "value": "away",
         "lines": "loss",
         "band": "half",
         "log": "xy",

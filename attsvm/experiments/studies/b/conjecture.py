@@ -147,7 +147,7 @@ def _ends(
     for W in path.weights["W"][-1]:
         proof = prove.prove(W, explain=False)
         right = bool((proof.selection == one.best).all())
-        yield {"proved": proof.proved, "right": right, "away": 1 - cosine(W, one.own)}
+        yield {"proved": proof.proved, "right": right, "away": max(1 - cosine(W, one.own), 1e-12)}
 
 
 def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
@@ -217,7 +217,7 @@ STUDY = Study(
     figure={
         "kind": "histogram",
         "where": lambda t: t.row.isin(OPTIMIZERS),
-        "value": lambda t: t.away.clip(lower=1e-12),
+        "value": "away",
         "lines": "row",
         "log": True,
         "xlabel": "1 − correlation to W^mm at the end",

@@ -46,6 +46,13 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 NORMS = {"weight": "frobenius", "factored": "nuclear"}
+# The published bars, and what each counts at step 1,000.
+BARS = {
+    "undecided": "not local",
+    "global_end & ~undecided": "global",
+    "local_end & ~undecided": "local",
+    "nearly": "B.1",
+}
 # B.1 is declared when the average margin of the tokens that are not best is below this.
 TIGHT = 1.1
 # The released code of the averaged runs takes 2,000 steps and draws 1,000.
@@ -120,7 +127,7 @@ def _average(certificate: Certificate) -> float:
 
 def published(point: Mapping[str, Any]) -> float:
     """The height of a published bar."""
-    return FIGURE_5[NAMES[point["model"]], point["curve"]][DIMENSIONS_5.index(point["d"])]
+    return FIGURE_5[NAMES[point["model"]], BARS[point["column"]]][DIMENSIONS_5.index(point["d"])]
 
 
 def cells(table: DataFrame, *, certified: bool) -> list[ShareCell]:
@@ -128,17 +135,11 @@ def cells(table: DataFrame, *, certified: bool) -> list[ShareCell]:
     rows = _at(table, LAST if certified else DRAWN)
     out = []
     for (model, d), at in rows.groupby(["model", "d"], sort=False):
-        sure = True if certified else ~at.undecided
-        counted = {
-            "not local": ~at.local_end if certified else at.undecided,
-            "global": at.global_end & sure,
-            "local": at.local_end & sure,
-            "B.1": at.nearly,
-        }
-        for end, column in counted.items():
-            share = published({"model": model, "curve": end, "d": d})
+        sure = at.assign(undecided=~at.local_end) if certified else at
+        for column, end in BARS.items():
+            share = published({"model": model, "column": column, "d": d})
             name = f"{NAMES[model]} {end} d={d}"
-            out.append(ShareCell(name, int(column.sum()), len(column), share))
+            out.append(ShareCell(name, int(sure.eval(column).sum()), len(at), share))
     return out
 
 
@@ -248,12 +249,7 @@ STUDY = Study(
         "kind": "curves",
         "where": lambda t: (t.step == DRAWN) & (t.arithmetic == "exact"),
         "x": "d",
-        "value": {
-            "not local": "undecided",
-            "global": lambda t: t.global_end & ~t.undecided,
-            "local": lambda t: t.local_end & ~t.undecided,
-            "B.1": "nearly",
-        },
+        "value": BARS,
         "panels": "model",
         "published": published,
         "ylabel": "share of runs at step 1,000 (not local: undecided)",

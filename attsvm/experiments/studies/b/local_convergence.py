@@ -144,7 +144,7 @@ def _judged(what: str, cosines: Any, published: list[Any] | None) -> Iterator[Fo
 
 def published(point: Mapping[str, Any]) -> float:
     """The known mean of a curve at a step; nan where there is none."""
-    return _PUBLISHED.get(f"{point['run']} {point['curve']} {point['step']}", ["", np.nan])[1]
+    return _PUBLISHED.get(f"{point['run']} {point['column']} {point['step']}", ["", np.nan])[1]
 
 
 STUDY = Study(

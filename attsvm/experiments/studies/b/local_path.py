@@ -241,13 +241,13 @@ STUDY = Study(
         "kind": "paths",
         "where": lambda t: t.row == "path",
         "x": "times",
-        "y": lambda t: (t.share * t.most).clip(lower=0.0),
+        "y": "share * most",
         "each": ["seed", "selection"],
         "lines": "local",
         "panels": "norm",
         "log": "x",
         "xlabel": "radius over the least norm (lines: locally optimal)",
-        "ylabel": "worst margin over that of W^mm, or 0",
+        "ylabel": "worst margin over that of W^mm",
     },
     differs="v1 lets a selection be locally optimal without a tight token in an input. As read, "
     "its Lemma 5 does not cover that: where a token of higher score is nearer than all lower ones, "

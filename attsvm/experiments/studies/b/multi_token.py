@@ -253,7 +253,11 @@ def checks_quadratic(table: DataFrame, thresholds: Any) -> Iterator[Found]:
 
 def published(point: Mapping[str, Any]) -> float:
     """The published mean at the end of a run on a ReLU head; nan elsewhere."""
-    last = point["curve"] == _FIT and point["head"] != "quadratic" and point["step"] == 2000
+    last = (
+        point["column"] == "least_squares"
+        and point["head"] != "quadratic"
+        and point["step"] == 2000
+    )
     return _AWAY[point["d"]] if last else np.nan
 
 
@@ -261,7 +265,7 @@ FIGURE: dict[str, Any] = {
     "kind": "curves",
     "where": {"row": "record"},
     "x": "step",
-    "value": {label: name for name, label in PREDICTIONS.items()},
+    "value": PREDICTIONS,
     "panels": "cell",
     "band": "half",
     "log": "xy",

@@ -118,7 +118,7 @@ STUDY = Study(
         "kind": "curves",
         "where": {"T": 5},
         "x": "d",
-        "value": {norm: f"rank_{norm}" for norm in NORMS},
+        "value": {f"rank_{norm}": norm for norm in NORMS},
         "lines": "n",
         "middle": "mean",
         "ylabel": "mean rank of feasible instances (T = 5)",
