@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.datasets.instances import contextual_arrays
 from attsvm.experiments.group import Drawn, Group, cosine, selected_by
 from attsvm.experiments.studies.shared.prompt_paths import unsettled
-from attsvm.experiments.study import (
-    Found,
-    Premises,
-    Study,
-    at_least,
-    at_most,
-    equals,
-)
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.norms import norm_of
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.landscape import initial_gradient_condition
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # What is asked, by name: a prompt for all, the context's query of each input, or its first token.
 FORMS = {"prompt": "prompt", "given": "query of the context", "first": "query: first token"}
@@ -95,7 +85,7 @@ def _share(kept: Any, among: Any) -> Any:
     return np.where(count, (kept & among[:, None]).sum(axis=2) / np.maximum(count, 1), np.nan)
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Clean settings are judged inside the premises; the noisy ones are drawn."""
     ends = table[table.step == table.step.max()]
     counts = []

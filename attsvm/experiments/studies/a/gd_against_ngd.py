@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.example_starts import example_starts
-from attsvm.experiments.study import Found, Premises, Study, at_most, equals
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from attsvm.experiments.study import Found, Premises, Study, Table, at_most, equals
 
 
 def measure(group: Group) -> dict[str, Any]:
@@ -47,7 +44,7 @@ def _slope(x: Any, y: Any) -> float:
 APART = 0.01
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Late ‖p‖ is straight in t and not in log t under ngd, and the other way round under gd.
 
     The margins grow with ‖p‖, so that attention off the best tokens falls exponentially in t under

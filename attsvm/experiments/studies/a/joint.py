@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,15 +12,12 @@ from attsvm.certificate import Certificate
 from attsvm.datasets import EXAMPLES
 from attsvm.experiments.group import Group, cosine, selected_by
 from attsvm.experiments.studies.shared.example_starts import thinned
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_sets import relaxed
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 def instance(name: str) -> tuple[Tokens, Selection]:
@@ -71,7 +68,7 @@ def measure(group: Group, example: str, problem: str, lr: float, steps: int) -> 
     }
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """p ends in the direction that is named, v in that of its own problem."""
     end = table.iloc[-1]
     yield equals("inputs that select their second token", end.right, 3)

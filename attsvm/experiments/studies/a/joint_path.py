@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.experiments.group import Group, cosine, selected_by
 from attsvm.experiments.studies.a.joint import instance, solutions
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.theory.regularization_path.paths import regpath
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # Radius of the decoder as a power of the prompt's, and the problem the prompt should meet.
 CASES = {
@@ -55,7 +52,7 @@ def measure(group: Group, case: str, radii: Sequence[float], starts: int) -> dic
     }
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Each path ends in the direction its speed calls for; v in that of the label margin."""
     last = table.radius.max()
     for case, end in table[table.radius == last].set_index("case").iterrows():

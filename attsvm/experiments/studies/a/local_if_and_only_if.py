@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,15 +11,12 @@ from attsvm._utils.arrays import Floats
 from attsvm.experiments.group import Group, selected_by
 from attsvm.experiments.studies.shared.local_cones import cone, descend, parts, steps_needed
 from attsvm.experiments.studies.shared.prompt_paths import prompts
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.optima import local_optima
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 def measure(group: Group, margin: float, pull: float, tilt: float, pace: float, steps: int) -> Any:
@@ -91,7 +88,7 @@ def _verdicts(tokens: Any, v: Floats) -> dict[tuple[int, ...], bool | None]:
     return {c: known.get(c, False) for c in (tuple(map(int, row)) for row in found.choices)}
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Locally optimal selections are kept from the edges of their cones, and no others."""
     yes, no = (table[table.local == word] for word in ("yes", "no"))
     yield equals("locally optimal: stayed, from the edge of the cone", yes.stayed.sum(), len(yes))

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.api import train
 from attsvm.experiments.group import Group, cosine, selected_by
 from attsvm.experiments.studies.shared.example_starts import thinned
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 HEAD = (0.0, 0.0, 1.0)
 
@@ -62,7 +59,7 @@ def limit_lead(loss: str, gain: float) -> float:
     return float(np.log(gain) + np.logaddexp(0.0, 1.0) - np.logaddexp(0.0, gain))
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """All gains and losses end at (1, 0); on the way the linear loss leads the high-gain input."""
     ends = table[table.step == table.step.max()]
     for loss, rows in ends.groupby("loss", sort=False):

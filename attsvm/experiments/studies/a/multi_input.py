@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.experiments.group import Group, cosine, selected_by
 from attsvm.experiments.studies.shared.example_starts import STARTS, example_starts, thinned
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.solvers.solve import solve
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 def measure(group: Group) -> dict[str, Any]:
@@ -48,7 +45,7 @@ def measure(group: Group) -> dict[str, Any]:
     }
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Every start selects the best tokens in the certified direction; the objectives are known."""
     ends = table[table.step == table.step.max()]
     known = ends.iloc[0]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats
 from attsvm.experiments.group import Group, cosine
 from attsvm.experiments.studies.shared.prompt_paths import least_cosine, sure_margins, unsettled
-from attsvm.experiments.study import Found, Premises, Study, at_most, equals
+from attsvm.experiments.study import Found, Premises, Study, Table, at_most, equals
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
@@ -26,9 +26,6 @@ from attsvm.training.heads import Relu
 from attsvm.training.losses import loss_of
 from attsvm.training.models import model_of
 from attsvm.training.models.gradient.batch import Batch
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # Below this ratio of the second least norm of the union's pieces to the least, or above this
 # cosine of the two candidate directions, an instance does not tell them apart.
@@ -214,7 +211,7 @@ def _least(work: BallTask, starts: list[Floats], radii: Floats) -> Floats:
     return np.stack(p)
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Directions, losses and stationarity at every radius."""
     rows = table[table.inside].set_index("seed")
     last = rows[rows.factor == table.factor.max()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +16,8 @@ from attsvm.experiments.studies.shared.prompt_paths import (
     sure_margins,
     unsettled,
 )
-from attsvm.experiments.study import Found, Premises, Study, at_most, equals
+from attsvm.experiments.study import Found, Premises, Study, Table, at_most, equals
 from attsvm.theory.regularization_path.paths import regpath
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 _MEASURED = ("right", "away", "log_excess", "still", "outside", "above", "unsure")
 
@@ -59,7 +56,7 @@ def measure(group: Group, loss: str, factors: Sequence[float], starts: int) -> d
     }
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Directions, losses and stationarity at every radius."""
     inside = table[table.separable]
     unit = table.factor[table.factor >= 1].min()

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.experiments.group import Group, cosine, selected_by
 from attsvm.experiments.studies.shared.example_starts import STARTS, example_starts, thinned
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.solvers.solve import solve
 from attsvm.theory.optima import optimality
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 def measure(group: Group) -> dict[str, Any]:
@@ -55,7 +52,7 @@ def measure(group: Group) -> dict[str, Any]:
     }
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Every start ends at the token that is named, in its certified direction."""
     last = table[table.step == table.step.max()]
     ends, grid = last[last.seed < len(STARTS)], last[last.seed >= len(STARTS)]

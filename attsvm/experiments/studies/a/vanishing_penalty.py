@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +16,8 @@ from attsvm.experiments.studies.shared.prompt_paths import (
     separable,
     unsettled,
 )
-from attsvm.experiments.study import Found, Premises, Study, at_most, equals
+from attsvm.experiments.study import Found, Premises, Study, Table, at_most, equals
 from attsvm.theory.regularization_path.paths import penalty_path
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 _MEASURED = ("right", "away", "log_excess", "still", "above")
 
@@ -73,7 +70,7 @@ def _objective(found: PromptMeasures, p: Floats, penalties: Floats) -> Floats:
     return np.exp(found.log_excess - np.log(penalties)) + (p**2).sum(axis=1) / 2
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Directions, losses and stationarity at every penalty."""
     inside = table[table.separable].set_index("seed")
     last = inside[inside.penalty == table.penalty.min()]

@@ -14,18 +14,15 @@ is what B.1 needs: d of the order of T² log(nT), or of T √(n log(nT)) where n
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.random_instances import compact_sphere
-from attsvm.experiments.study import Found, Note, Premises, Study, at_least, at_most
+from attsvm.experiments.study import Found, Note, Premises, Study, Table, at_least, at_most
 from attsvm.norms import norm_of
 from attsvm.theory.landscape import all_tight
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 Cell = tuple[int, int, int, str]
 
@@ -66,7 +63,7 @@ def measure(group: Group, n: int, T: int, d: int, law: str) -> dict[str, Any]:
     }
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """The certified share of instances with all margins tight, by size and dimension."""
     shares = table.groupby(["law", "n", "T", "d"], sort=False).tight.mean()
     most = max(table.law[table.law != "derived"], key=float)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,17 @@ from attsvm.certificate import Certificate
 from attsvm.experiments.group import Group, cosine
 from attsvm.experiments.studies.shared.random_instances import compact_sphere
 from attsvm.experiments.studies.shared.stated_cone import lipschitz
-from attsvm.experiments.study import Found, Note, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.study import (
+    Found,
+    Note,
+    Premises,
+    Study,
+    Table,
+    at_least,
+    at_most,
+    equals,
+    info,
+)
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
@@ -27,9 +37,6 @@ from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.convergence.prover import prover
 from attsvm.theory.landscape import all_tight
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 OPTIMIZERS = ("gd", "ngd")
 
@@ -150,7 +157,7 @@ def _ends(
         yield {"proved": proof.proved, "right": right, "away": max(1 - cosine(W, one.own), 1e-12)}
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """No run is proved to converge elsewhere, nearly all are to the best tokens."""
     made = table[table.row == "instance"]
     plain, normalized, alone = (table[table.row == name] for name in (*OPTIMIZERS, "without"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from attsvm.experiments.study import (
     Note,
     Premises,
     Study,
+    Table,
     at_least,
     at_most,
     equals,
@@ -41,9 +42,6 @@ from attsvm.problem.selection import Selection
 from attsvm.theory.landscape import all_tight
 from attsvm.theory.optima import verdict_on
 from attsvm.theory.outcome import DECIDED
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 NORMS = {"weight": "frobenius", "factored": "nuclear"}
 # The published bars, and what each counts at step 1,000.
@@ -130,7 +128,7 @@ def published(point: Mapping[str, Any]) -> float:
     return FIGURE_5[NAMES[point["model"]], BARS[point["column"]]][DIMENSIONS_5.index(point["d"])]
 
 
-def cells(table: DataFrame, *, certified: bool) -> list[ShareCell]:
+def cells(table: Table, *, certified: bool) -> list[ShareCell]:
     """Every bar: certified at the last step, or as the published figure is read."""
     rows = _at(table, LAST if certified else DRAWN)
     out = []
@@ -143,12 +141,12 @@ def cells(table: DataFrame, *, certified: bool) -> list[ShareCell]:
     return out
 
 
-def _at(table: DataFrame, step: int, arithmetic: str = "exact") -> DataFrame:
+def _at(table: Table, step: int, arithmetic: str = "exact") -> Table:
     """The rows of one step, in the order of the seeds."""
     return table[(table.step == step) & (table.arithmetic == arithmetic)]
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Both readings against every bar; shares rise to one; late runs leave what is not local."""
     strict, read = (cells(table, certified=c) for c in (True, False))
     other = {"certified": apart(strict), "read": apart(read)}
@@ -190,7 +188,7 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     )
 
 
-def _steps(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def _steps(table: Table, thresholds: Any) -> Iterator[Found]:
     """What the number of steps and the published arithmetic change."""
     exact = table[(table.arithmetic == "exact") & (table.model == "weight")]
     first, long = exact.step.min(), exact.step.max()

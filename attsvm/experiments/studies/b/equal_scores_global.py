@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +20,19 @@ from attsvm.experiments.studies.shared.plain_descent import (
 )
 from attsvm.experiments.studies.shared.random_instances import best_problem
 from attsvm.experiments.studies.shared.rows import columns_of
-from attsvm.experiments.study import EXAMPLE, Found, Note, Premises, Study, at_most, equals, info
+from attsvm.experiments.study import (
+    EXAMPLE,
+    Found,
+    Note,
+    Premises,
+    Study,
+    Table,
+    at_most,
+    equals,
+    info,
+)
 from attsvm.norms import norm_of
 from attsvm.solvers.solve import solve
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 Row = dict[str, Any]
 
@@ -112,7 +119,7 @@ def _shrinks(along: Any) -> bool:
     return bool((np.diff(along) < -1e-12 * (1 + np.abs(along[1:]))).any())
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Proofs of where descent ends, from starts of the example, found ones and random ones."""
     example = table[table.part == "example"].drop_duplicates(["size", "step"])
     radii = example.groupby("size").last()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from attsvm.experiments.study import (
     Note,
     Premises,
     Study,
+    Table,
     at_least,
     at_most,
     equals,
@@ -34,9 +35,6 @@ from attsvm.norms import norm_of
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
 from attsvm.theory.landscape import initial_gradient_condition
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # The longest first step that is tried, a power of two: the rest is open.
 _LONGEST = 40
@@ -129,7 +127,7 @@ def _long_enough(tokens: Tokens, v: Floats, pull: Floats) -> float:
     return float("inf")
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Proofs of where descent ends inside the condition, after short and long first steps."""
     example = table[table.part == "example"].drop_duplicates(["first_step", "step"])
     last = example.groupby("first_step").last()

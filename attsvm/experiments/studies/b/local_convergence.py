@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +17,19 @@ from attsvm.experiments.studies.shared.attending_runs import (
     uniform_starts,
 )
 from attsvm.experiments.studies.shared.published import EPS, factored_run
-from attsvm.experiments.study import Found, Note, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.study import (
+    Found,
+    Note,
+    Premises,
+    Study,
+    Table,
+    at_least,
+    at_most,
+    equals,
+    info,
+)
 from attsvm.norms import norm_of
 from attsvm.solvers.solve_many import solve_many
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # Runs on W, on factors as published with a ridge, and on factors in exact arithmetic without one;
 # and the norm of the solution that each is expected at.
@@ -92,7 +99,7 @@ def _columns(group: Group, model: str, steps: Any, W: Floats) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """The four mean correlations at the published steps, and where each run ends."""
     count = table.seed.nunique()
     for model in MODELS:

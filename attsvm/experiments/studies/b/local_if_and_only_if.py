@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from attsvm.experiments.studies.shared.stated_cone import (
     least_proved,
     plain_prover,
 )
-from attsvm.experiments.study import Found, Premises, Study, at_most, equals, info
+from attsvm.experiments.study import Found, Premises, Study, Table, at_most, equals, info
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
@@ -27,9 +27,6 @@ from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.convergence.prover import prover
 from attsvm.theory.optima import local_optima, optimality
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +175,7 @@ def _edge_rows(
             }  # fmt: skip
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Locally optimal selections are kept in direction; all others are left."""
     runs = table[table.row == "selection"]
     yes, no = runs[runs.local == "yes"], runs[runs.local == "no"]
@@ -202,7 +199,7 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     )
 
 
-def _stated_checks(stated: DataFrame, edges: DataFrame) -> Iterator[Found]:
+def _stated_checks(stated: Table, edges: Table) -> Iterator[Found]:
     """What the runs and the proofs say of v1's cones."""
     yield equals("v1's cones: starts on the edge whose run leaves the tokens", (~edges.same).sum(),
                  0)  # fmt: skip

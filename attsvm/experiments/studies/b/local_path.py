@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,15 +20,12 @@ from attsvm.experiments.studies.shared.order_cones import (
     locally,
     orders_of,
 )
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_many import solve_many
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # The norm of the fixed point is certified this share below it.
 _BELOW = 1e-6
@@ -172,7 +169,7 @@ def _point(
     }
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """W^mm_α lies in a cone exactly if α is locally optimal; the paths end where they must."""
     selections, points = (table[table.row == name] for name in ("selection", "path"))
     ends = points[points.times == points.times.max()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +20,9 @@ from attsvm.experiments.studies.shared.plain_descent import (
     smoothness,
 )
 from attsvm.experiments.studies.shared.rows import columns_of
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.norms import norm_of
 from attsvm.problem.tokens import Tokens
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # The proof bounds e and the level by sums over 32 pieces. Scores here are within 1 of the middle
 # below the level, slopes within a factor e, so that each sum is off by at most (e − 1)/32 = 5.4 %.
@@ -96,7 +93,7 @@ def _edge(tokens: Tokens, v: Floats, best: Floats, noise: Floats, share: float) 
     return high * best + noise
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """What has passed the level never comes back, keeps half of its attention, and converges."""
     table = table.assign(under=table.level < 1)
     since = table.groupby(_RUN).under.cummax()

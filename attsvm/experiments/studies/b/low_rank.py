@@ -13,19 +13,16 @@ its rows in the span, and rank at most its dimension. Of a certified gap there r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.experiments.group import Drawn, Group, gaps_of
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # Singular values this share of the largest are rounding: of a few hundred operations, 1e-16 each.
 _ROUNDING = 1e-12
@@ -95,7 +92,7 @@ def _longer(W: Floats, P: Floats, norm: str, seed: int) -> float:
     return float(np.min(value(W @ P + B) / np.hypot(float(value(W @ P)), value(B))))
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Rows in the span of the queries, rank at most its dimension, certified."""
     sure = table[table.certified]
     open_ = int((~table.certified & ~table.proved_infeasible).sum())

@@ -6,7 +6,7 @@ W is then proposed to be a finite part, which sets the ratios among them, plus a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,14 +29,21 @@ from attsvm.experiments.studies.shared.staying_tokens import (
     problems,
     water_level,
 )
-from attsvm.experiments.study import Check, Found, Note, Premises, Study, at_most, equals, info
+from attsvm.experiments.study import (
+    Check,
+    Found,
+    Note,
+    Premises,
+    Study,
+    Table,
+    at_most,
+    equals,
+    info,
+)
 from attsvm.norms import norm_of
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
 from attsvm.training.heads import Head, Quadratic, Relu
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # A mean of fewer runs is not judged.
 _LEAST = 5
@@ -160,7 +167,7 @@ def _form(tokens: Tokens, v: Floats, penalty: float, s: Floats, direction: Certi
 # ---------------------------------------------------------------- checks
 
 
-def _far(what: str, runs: DataFrame) -> Check:
+def _far(what: str, runs: Table) -> Check:
     """Of runs that keep several tokens: the top tokens' solution is far from most."""
     some = runs[runs.several]
     return mostly(f"{what}: {PREDICTIONS['one_token']} more than twice as far as {_ALONE}",
@@ -181,7 +188,7 @@ def _near(what: str, ends: Any, most: float, *, sure: bool = False) -> Check:
     return at_most(f"{what}, published {most:g}", mean, round(most + 3 * float(error), 4))
 
 
-def checks_relu(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks_relu(table: Table, thresholds: Any) -> Iterator[Found]:
     """The published means and the order of the predictions, by the released loop; in exact
     arithmetic they depend on the draw and are not judged."""
     drawn = table[table.row == "run"]
@@ -215,7 +222,7 @@ def checks_relu(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     )
 
 
-def checks_quadratic(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks_quadratic(table: Table, thresholds: Any) -> Iterator[Found]:
     """Attention at a closed form, W near the proposal, and the order of the predictions.
 
     The logits of dropped tokens lie at R + log(γ-gap) instead of R, so that they spread by

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +17,20 @@ from attsvm.experiments.studies.shared.plain_descent import (
     two_inputs,
 )
 from attsvm.experiments.studies.shared.rows import columns_of
-from attsvm.experiments.study import Found, Note, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.study import (
+    Found,
+    Note,
+    Premises,
+    Study,
+    Table,
+    at_least,
+    at_most,
+    equals,
+    info,
+)
 from attsvm.norms import norm_of
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # A start that contradicts at equal scores is asked for its proof at these multiples.
 _MULTIPLES = (1.0, 2.0, 4.0)
@@ -103,12 +110,12 @@ def _searched(group: Group, deltas: Sequence[float], steps: int) -> list[dict[st
     return out
 
 
-def _inside(runs: DataFrame) -> DataFrame:
+def _inside(runs: Table) -> Table:
     """The runs whose limit is proved at equal scores, at every tilt."""
     return runs[runs.seed.isin(runs.seed[(runs.delta == 0) & (runs.end == "best")])]
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """From starts whose limit is proved at equal scores, small differences keep it; those that
     contradict at equal scores contradict here."""
     parts = dict(list(table.groupby("part")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,14 +18,11 @@ from attsvm.experiments.studies.shared.plain_descent import (
 )
 from attsvm.experiments.studies.shared.random_instances import attention, compact_sphere
 from attsvm.experiments.studies.shared.rows import columns_of
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.norms import norm_of
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.landscape import all_tight, descent_along, equal_scores, least_descent
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 _RUN = ["scores", "d", "start_size", "seed"]
 # premise: B.1, B.2, loose (neither), unknown, or infeasible. Of the point of least descent found:
@@ -138,7 +135,7 @@ def _runs(
     return out
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Descent along W^mm is positive at the worst points under B.1 and under B.2, and plain runs
     keep to the bounds that follow from it."""
     points, records = table[table.start_size.isna()], table[table.start_size.notna()]

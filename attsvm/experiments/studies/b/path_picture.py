@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +13,9 @@ from attsvm.api import train
 from attsvm.datasets import EXAMPLES
 from attsvm.experiments.group import Group, cosine
 from attsvm.experiments.studies.shared.attending_runs import end_of, selected_problems
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # The model, and the norm of its limit.
 MODELS = {"weight": "frobenius", "factored": "nuclear"}
@@ -71,7 +68,7 @@ def _cosine(a: Floats, b: Floats) -> float:
     return float(a @ b) / size if size > 0 else float("nan")
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Each model keeps locally optimal tokens, in the direction of its own norm's problem."""
     ends = table[table.step == table.step.max()]
     least = thresholds["correlation"]

@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.experiments.group import Group, gaps_of, norms_of
-from attsvm.experiments.study import (
-    Found,
-    Note,
-    Premises,
-    Study,
-    at_least,
-    at_most,
-    equals,
-)
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from attsvm.experiments.study import Found, Note, Premises, Study, Table, at_least, at_most, equals
 
 NORMS = ("frobenius", "nuclear")
 
@@ -47,7 +36,7 @@ def measure(group: Group) -> dict[str, Any]:
     return columns
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Ranks of certified solutions: Frobenius min(n, d), nuclear far below, none above."""
     sure = table[table.certified]
     unsure = table[~table.certified & ~table.proved_infeasible]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,12 +23,9 @@ from attsvm._utils.arrays import Floats
 from attsvm.api import train
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.random_instances import attention
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.tokens import Tokens
 from attsvm.training.heads import Quadratic
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # Scores are whole numbers up to this, so that every sum below is exact.
 _LARGEST = 1000
@@ -151,7 +148,7 @@ def measure(group: Group, T: int, clear: float, every: int) -> dict[str, Any]:
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """The count in rationals on every draw; descent ends at the projection."""
     draws = table[table.part == "exact"]
     exact = draws[list(_COUNTS)].sum()
