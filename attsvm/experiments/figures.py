@@ -1,4 +1,4 @@
-"""Standard figures of studies, drawn from their tables: curves, maps, matrices, histograms, points.
+"""Standard figures of studies, drawn from their tables: curves, paths, maps, histograms, points.
 
 A study names one, such as ``{"kind": "curves", "x": "d", "value": "rank", "lines": "n"}``. Shares
 (of columns of truth values) and medians (of numbers) carry exact 95 % intervals. A value may be a
@@ -34,6 +34,7 @@ _NEEDED = {
     "matrix": ("rows", "values"),
     "histogram": ("value",),
     "scatter": ("x", "y"),
+    "paths": ("x", "y", "each"),
 }
 _TAKEN = {
     "curves": ("lines", "panels", "apart", "log", "published", "level", "band", "middle", "where"),
@@ -41,6 +42,7 @@ _TAKEN = {
     "matrix": ("where",),
     "histogram": ("lines", "panels", "log", "bins", "level", "where"),
     "scatter": ("lines", "panels", "log", "diagonal", "where"),
+    "paths": ("lines", "panels", "log", "level", "ray", "where"),
 }
 _WORDS = ("kind", "xlabel", "ylabel", "vlabel", "title")
 FIGURES = tuple(_NEEDED)
@@ -308,7 +310,7 @@ def _histogram(table: DataFrame, about: dict[str, Any]) -> Figure:
     figure, axes = panels(len(parts))
     for ax, (title, inside) in zip(axes, parts, strict=True):
         for k, (name, rows) in enumerate(_split(inside, about, "lines")):
-            numbers = rows[about["value"]].to_numpy(dtype=float)
+            numbers = _column(rows, about["value"]).to_numpy(dtype=float)
             ax.hist(numbers[np.isfinite(numbers)], bins=edges.tolist(), histtype="step",
                     label=name or None, **style.curve(k + 1))  # fmt: skip
         if log:
@@ -337,10 +339,7 @@ def _scatter(table: DataFrame, about: dict[str, Any]) -> Figure:
             words = ", ".join(filter(None, (name, columns[y] if len(columns) > 1 else "")))
             ax.scatter(_column(rows, about["x"]), _column(rows, y), s=12, alpha=0.6,
                        color=colour, label=words or None, linewidth=0)  # fmt: skip
-        if log is True or "x" in str(log):
-            ax.set_xscale("log")
-        if log is True or "y" in str(log):
-            ax.set_yscale("log")
+        _scales(ax, log)
         if about.get("diagonal"):
             reach = [
                 max(ax.get_xlim()[0], ax.get_ylim()[0]),
@@ -354,10 +353,56 @@ def _scatter(table: DataFrame, about: dict[str, Any]) -> Figure:
     return figure
 
 
+def _scales(axes: Any, log: Any) -> None:
+    """Logarithmic axes: "x", "y", "xy", or True for both."""
+    if log is True or "x" in str(log):
+        axes.set_xscale("log")
+    if log is True or "y" in str(log):
+        axes.set_yscale("log")
+
+
+def _paths(table: DataFrame, about: dict[str, Any]) -> Figure:
+    """A line of y over x, from a dot, for each value of the columns `each`.
+
+    ray: two columns; a dashed line from the origin leads through the point of a path's first row.
+    """
+    from attsvm.plotting import style
+    from attsvm.plotting.studies import grid
+
+    table = _where(table, about)
+    parts = list(_split(table, about, "panels"))
+    kinds = {name: style.CURVES[1 + k % (len(style.CURVES) - 1)]
+             for k, (name, _) in enumerate(_split(table, about, "lines"))}  # fmt: skip
+    figure, axes = grid(len(parts))
+    for ax, (title, inside) in zip(axes, parts, strict=True):
+        for name, rows in _split(inside, about, "lines"):
+            for _, run in rows.groupby(about["each"], sort=False):
+                x, y = (_column(run, about[key]).to_numpy(dtype=float) for key in ("x", "y"))
+                ax.plot(x, y, "o-", markevery=[0], markersize=3, linewidth=0.9, alpha=0.7,
+                        color=kinds[name])  # fmt: skip
+                if "ray" in about:
+                    end = run.iloc[0][list(about["ray"])].to_numpy(dtype=float)
+                    end = end * np.hypot(x, y).max() / np.linalg.norm(end)
+                    ax.plot([0, end[0]], [0, end[1]], "--", color=kinds[name], linewidth=1.0)
+        _scales(ax, about.get("log", ""))
+        _levels(ax, about)
+        ax.set(xlabel=about.get("xlabel", about["x"]), ylabel=about.get("ylabel", about["y"]),
+               title=title or about.get("title", ""))  # fmt: skip
+    for name, colour in kinds.items():
+        axes[0].plot([], [], color=colour, label=name or "path")
+    if "ray" in about:
+        axes[0].plot([], [], "--", color=style.QUIET, label="certified direction")
+    if len(kinds) > 1 or "ray" in about:
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center",
+                      frameon=False)  # fmt: skip
+    return figure
+
+
 _DRAW: dict[str, Callable[[DataFrame, dict[str, Any]], Figure]] = {
     "curves": _curves,
     "map": _map,
     "matrix": _matrix,
     "histogram": _histogram,
     "scatter": _scatter,
+    "paths": _paths,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,16 +12,12 @@ from attsvm.certificate import Certificate
 from attsvm.datasets import EXAMPLES
 from attsvm.experiments.group import Group, cosine, selected_by
 from attsvm.experiments.studies.shared.example_starts import thinned
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_sets import relaxed
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
 
 
 def instance(name: str) -> tuple[Tokens, Selection]:
@@ -45,8 +41,7 @@ def measure(group: Group, example: str, problem: str, lr: float, steps: int) -> 
     """Normalized descent on p and v, each by its own norm, from the published start, by record.
 
     right: inputs that select their second token; cosine_: of p to the whole and the relaxed
-    problem, and of v; limit: the solution of the problem that p should meet; attention on the
-    selected tokens and probability of the label, means.
+    problem, and of v; limit: the solution of the problem that p should meet.
     """
     arrays = EXAMPLES[example]()
     tokens, keep = instance(example)
@@ -56,22 +51,16 @@ def measure(group: Group, example: str, problem: str, lr: float, steps: int) -> 
     p, v = path.weights["p"][places, 0], path.weights["v"][places, 0]
     best = solutions(example)
     limit = np.asarray(best[problem].require().W)[:, 0]
-    X = np.asarray(tokens.X)
-    logits = np.einsum("ntd,rd->rnt", X, p)
-    s = np.exp(logits - logits.max(axis=2, keepdims=True))
-    s /= s.sum(axis=2, keepdims=True)
-    f = np.einsum("rnt,ntd,rd->rn", s, X, v) * np.asarray(tokens.labels)
     rows = len(places)
     return {
         "seed": np.full(rows, group.seeds[0]),
         "step": path.steps[places],
-        **{f"{name}{k + 1}": x[:, k] for name, x in (("p", p), ("v", v)) for k in range(2)},
+        "p1": p[:, 0],
+        "p2": p[:, 1],
         "right": np.array([(selected_by(tokens, x[:, None]) == keep.indices).sum() for x in p]),
         "cosine_whole": np.array([cosine(x[:, None], best["whole"]) for x in p]),
         "cosine_relaxed": np.array([cosine(x[:, None], best["relaxed"]) for x in p]),
         "cosine_labels": np.array([cosine(x[:, None], best["labels"]) for x in v]),
-        "attention": s[:, np.arange(tokens.n), keep.indices].mean(axis=1),
-        "probability": (1 / (1 + np.exp(-f))).mean(axis=1),
         "limit1": np.full(rows, limit[0]),
         "limit2": np.full(rows, limit[1]),
         "half_square": np.full(rows, float(best[problem].upper) ** 2 / 2),
@@ -79,7 +68,7 @@ def measure(group: Group, example: str, problem: str, lr: float, steps: int) -> 
     }
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """p ends in the direction that is named, v in that of its own problem."""
     end = table.iloc[-1]
     yield equals("inputs that select their second token", end.right, 3)
@@ -98,33 +87,6 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     yield Premises(1, "the published instance and start", float(end.gap))
 
 
-def figure(table: DataFrame, study: Study) -> Figure:
-    """The paths of p and v with their certified directions, and the probabilities."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    drawn, (left, middle, right) = panels(3)
-    best = solutions(study.run["example"])
-    rays = {"whole": (left, "p, unrelaxed", "--"), "relaxed": (left, "p, relaxed", "-."),
-            "labels": (middle, "certified v", "--")}  # fmt: skip
-    for name, (axes, label, style) in rays.items():
-        ray = np.asarray(best[name].require().W)[:, 0]
-        ray = 18 * ray / np.linalg.norm(ray)
-        axes.plot([0, ray[0]], [0, ray[1]], style, color="#444444", linewidth=1, label=label)
-    early = table[table.step <= 200]
-    left.plot(early.p1, early.p2, color=CYCLE[0], label="p")
-    middle.plot(early.v1, early.v2, color=CYCLE[1], label="v")
-    for axes, title in ((left, "Prompt, 200 steps"), (middle, "Decoder, 200 steps")):
-        axes.set(xlabel="first coordinate", ylabel="second coordinate", title=title)
-        axes.legend(frameon=False, fontsize=7.5)
-    steps = table.step.clip(lower=0.5)
-    right.semilogx(steps, table.attention, color=CYCLE[0], label="attention on the selected")
-    right.semilogx(steps, table.probability, color=CYCLE[1], label="probability of the label")
-    right.set(xlabel="step", ylabel="mean probability", title="Probabilities")
-    right.set_ylim(top=1.25)  # room for the legend above the curves
-    right.legend(frameon=False, fontsize=7.5, loc="upper left")
-    return drawn
-
-
 def _study(id: str, title: str, statement: str, example: str, expected: dict[str, Any]) -> Study:
     """The study of one example, whose prompt meets the expected problem."""
     return Study(
@@ -137,7 +99,17 @@ def _study(id: str, title: str, statement: str, example: str, expected: dict[str
         measure=measure,
         checks=checks,
         thresholds={**expected, "cosine": 0.999},
-        figure=figure,
+        figure={
+            "kind": "paths",
+            "where": lambda t: t.step <= 200,
+            "x": "p1",
+            "y": "p2",
+            "each": "seed",
+            "ray": ("limit1", "limit2"),
+            "xlabel": "first coordinate of p",
+            "ylabel": "second coordinate of p",
+            "title": "Prompt, 200 steps",
+        },
         reference="tarzanagh2023maxmargin",
         theorem="notebook",
         size="as published",

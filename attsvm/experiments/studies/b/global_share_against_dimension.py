@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,14 +29,12 @@ from attsvm.experiments.study import (
     Note,
     Premises,
     Study,
+    Table,
     at_least,
     at_most,
     equals,
     info,
 )
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 KEYS = ["model", "size", "d"]
 
@@ -71,7 +69,7 @@ def published(point: Mapping[str, Any]) -> float:
     return FIGURE_6[NAMES[point["model"]], n, T][DIMENSIONS_6.index(point["d"])]
 
 
-def cells(table: DataFrame, column: str = "global_end") -> list[ShareCell]:
+def cells(table: Table, column: str = "global_end") -> list[ShareCell]:
     """Every cell with its published share."""
     out = []
     for (model, size, d), ends in table.groupby(KEYS, sort=False)[column]:
@@ -82,7 +80,7 @@ def cells(table: DataFrame, column: str = "global_end") -> list[ShareCell]:
     return out
 
 
-def _paired(table: DataFrame, size: str) -> float:
+def _paired(table: Table, size: str) -> float:
     """The share of factors less that of W on the same instances of all d, in standard errors."""
     ends = table[table["size"] == size].pivot_table(
         index=["d", "seed"], columns="model", values="global_end", aggfunc="first"
@@ -91,7 +89,7 @@ def _paired(table: DataFrame, size: str) -> float:
     return float(apart_by.sum() / max(np.sqrt((apart_by**2).sum()), 1.0))
 
 
-def _changes(table: DataFrame, falls_at: Sequence[int]) -> tuple[list[float], list[float]]:
+def _changes(table: Table, falls_at: Sequence[int]) -> tuple[list[float], list[float]]:
     """Rises from one d to the next, and falls from one n to the next, in standard errors."""
     ends = {key: rows.to_numpy() for key, rows in table.groupby(KEYS).global_end}
     sizes, dimensions = table["size"].unique(), sorted(table.d.unique())
@@ -107,7 +105,7 @@ def _changes(table: DataFrame, falls_at: Sequence[int]) -> tuple[list[float], li
     return rises, falls
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Shares rise to one with d and fall with n; factors against W; every cell against v1."""
     every = cells(table)
     other = apart(every)

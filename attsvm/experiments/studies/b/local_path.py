@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.certificate import Certificate
-from attsvm.experiments.group import Group, cosine
+from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.order_cones import (
     INSIDE,
     Orders,
@@ -20,16 +20,12 @@ from attsvm.experiments.studies.shared.order_cones import (
     locally,
     orders_of,
 )
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_many import solve_many
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
 
 # The norm of the fixed point is certified this share below it.
 _BELOW = 1e-6
@@ -121,9 +117,8 @@ def measure(
     the least norm: the worst margin as a share of the largest in the cone (share) and of that of
     W^mm (ratio), the share that the cone allows (most), and what is wrong with the point.
     """
-    blank = {"times": np.nan, "share": np.nan, "ratio": np.nan, "most": np.nan, "cosine": np.nan,
-             "outside": False, "below": False, "higher": False, "far": False,
-             "above_zero": False}  # fmt: skip
+    blank = {"times": np.nan, "share": np.nan, "ratio": np.nan, "most": np.nan, "outside": False,
+             "below": False, "higher": False, "far": False}  # fmt: skip
     rows: list[dict[str, Any]] = []
     for seed, tokens, v in zip(group.seeds, group.tokens, group.heads, strict=True):
         cases = _cases(tokens, v, norm)
@@ -167,28 +162,23 @@ def _point(
         "share": share,
         "ratio": margin * own / size,
         "most": own / least if least > 0 else np.inf,
-        "cosine": cosine(W, case.best),
         "outside": orders.depth(W) < epsilon * R * (1 - 2 * INSIDE) or size > R * (1 + 1e-9),
         "below": reached and share < 1 - orders.constant() * least / R - 2 * _BELOW,
         "higher": reached and orders.loss(W) > orders.loss(reference) + 1e-9,
         "far": orders.least_radius(epsilon) <= size * (1 + 1e-9),
-        "above_zero": orders.above_zero(),
     }
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """W^mm_α lies in a cone exactly if α is locally optimal; the paths end where they must."""
     selections, points = (table[table.row == name] for name in ("selection", "path"))
     ends = points[points.times == points.times.max()]
     for norm, cases in selections.groupby("norm", sort=False):
         covered = cases[(cases.local == "yes") & cases.covered]
-        bare = cases[(cases.local == "yes") & ~cases.covered]
         no = cases[cases.local == "no"]
         yield equals(f"{norm}: locally optimal and W^mm in no cone", (covered.depth <= 0).sum(), 0)
         # At the solution the depth is 0 or less; its digits are those of the gap.
         yield equals(f"{norm}: not locally optimal and W^mm in a cone", (no.depth > 1e-5).sum(), 0)
-        yield info(f"{norm}: locally optimal, an input without a tight token", len(bare))
-        yield info(f"{norm}: of those W^mm in no cone", (bare.depth <= 0).sum())
         yield equals(f"{norm}: paths not on file", cases.lost.sum(), 0)
         here, last = points[points.norm == norm], ends[ends.norm == norm]
         yield equals(f"{norm}: points outside their cone or ball", here.outside.sum(), 0)
@@ -206,50 +196,16 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
         yield at_most(f"{norm}, not locally optimal: {what}", other.most.max(), most)
         unlike = (other.ratio > other.most * (1 + 4 * INSIDE)).sum()
         yield equals(f"{norm}, not locally optimal: paths above that share", unlike, 0)
-        what = "not locally optimal: largest cosine to W^mm at the largest radius"
-        yield info(f"{norm}, {what}", other.cosine.max())
-        yield info(f"{norm}: paths whose least norm is beyond the largest radius",
-                   (~last.far).sum())  # fmt: skip
-        yield info(f"{norm}: paths whose tokens have a larger loss than W = 0",
-                   last.above_zero.sum())  # fmt: skip
     gap = selections.gap.max()
     yield at_most("largest certified gap", gap, 2e-8)
-    local = selections.local
+    counts = (selections.local + selections.covered.map({True: "", False: " bare"})).value_counts()
     yield Premises(
         len(ends),
-        f"{((local == 'yes') & selections.covered).sum()} locally optimal selections with a tight "
-        f"token where one is needed, {(local == 'no').sum()} not locally optimal, "
-        f"{((local == 'yes') & ~selections.covered).sum()} locally optimal without such a token, "
-        f"{(local == 'open').sum()} open; {len(ends)} paths",
+        f"{counts.get('yes', 0)} locally optimal selections with a tight token where one is "
+        f"needed, {counts.get('yes bare', 0)} without, {(selections.local == 'no').sum()} not "
+        f"locally optimal; {len(ends)} paths",
         gap,
     )
-
-
-def figure(table: DataFrame, study: Study) -> Figure:
-    """The share of the margin of W^mm_α over the radius, by norm, with the bound of each case."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    norms = study.parameters["norm"]
-    drawn, axes = panels(len(norms), sharey=True)
-    points = table[table.row == "path"]
-    for ax, norm in zip(axes, norms, strict=True):
-        for (_, _, local), path in points[points.norm == norm].groupby(
-            ["seed", "selection", "local"]
-        ):
-            ratio = np.maximum(path.share * path.most, 0.0)
-            ax.semilogx(path.times, ratio, ".-", linewidth=0.9, alpha=0.7,
-                        color=CYCLE[0 if local == "yes" else 1])  # fmt: skip
-            if local == "no":
-                ax.plot(path.times.max() * 1.25, path.most.iloc[0], "_", color=CYCLE[6])
-        for k, name in enumerate(("locally optimal", "not locally optimal")):
-            ax.plot([], [], ".-", color=CYCLE[k], label=name)
-        ax.plot([], [], "_", color=CYCLE[6], label="most that its cone allows")
-        name = norm.replace("l", "ℓ", 1) if norm[0] == "l" else norm.capitalize()
-        ax.set(xlabel="radius over the least norm in the cone",
-               ylabel="worst margin over that of W^mm, or 0", title=f"{name} norm",
-               ylim=(-0.03, 1.05))  # fmt: skip
-        ax.legend(frameon=False, fontsize=7.5, loc="lower right")
-    return drawn
 
 
 STUDY = Study(
@@ -278,7 +234,18 @@ STUDY = Study(
     # The derived constant C is below 10: a share of 1 − 10/1000.
     thresholds={"share": 0.99, "epsilon": 0.1},
     quick={"seeds": 2, "run": {"radii": [10.0, 100.0, 1000.0]}},
-    figure=figure,
+    figure={
+        "kind": "paths",
+        "where": lambda t: t.row == "path",
+        "x": "times",
+        "y": "share * most",
+        "each": ["seed", "selection"],
+        "lines": "local",
+        "panels": "norm",
+        "log": "x",
+        "xlabel": "radius over the least norm (lines: locally optimal)",
+        "ylabel": "worst margin over that of W^mm",
+    },
     differs="v1 lets a selection be locally optimal without a tight token in an input. As read, "
     "its Lemma 5 does not cover that: where a token of higher score is nearer than all lower ones, "
     "or none is lower, W^mm lies in no cone, though descent started along it stays. The cone holds "

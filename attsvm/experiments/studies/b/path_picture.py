@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,13 +13,9 @@ from attsvm.api import train
 from attsvm.datasets import EXAMPLES
 from attsvm.experiments.group import Group, cosine
 from attsvm.experiments.studies.shared.attending_runs import end_of, selected_problems
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
 
 # The model, and the norm of its limit.
 MODELS = {"weight": "frobenius", "factored": "nuclear"}
@@ -37,7 +33,7 @@ def measure(group: Group, example: str) -> dict[str, Any]:
     """W z of each input along both runs, and the line that the certified W names.
 
     One row per model, record and input. x, y: W z; line_x, line_y: W z of the certified W; angle:
-    their cosine; correlation: of W with the certified W; top: the selected token at the end.
+    their cosine; correlation: of W with the certified W;
     """
     tokens, v = instance(example)
     rows: list[dict[str, Any]] = []
@@ -61,7 +57,7 @@ def measure(group: Group, example: str) -> dict[str, Any]:
                         "seed": seed, "model": model, "step": path.steps[k], "input": i,
                         "x": here[0], "y": here[1], "line_x": line[0], "line_y": line[1],
                         "angle": _cosine(line, here), "correlation": cosine(W[k], found),
-                        "top": path.selection[0, i], "end": end, "gap": float(found.gap),
+                        "end": end, "gap": float(found.gap),
                     })  # fmt: skip
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
@@ -72,7 +68,7 @@ def _cosine(a: Floats, b: Floats) -> float:
     return float(a @ b) / size if size > 0 else float("nan")
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Each model keeps locally optimal tokens, in the direction of its own norm's problem."""
     ends = table[table.step == table.step.max()]
     least = thresholds["correlation"]
@@ -93,43 +89,6 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     )
 
 
-def drawn_in(points: Floats) -> Floats:
-    """Points (..., 2) with radius r moved to log(1 + r): angles stay, and far ends are in sight."""
-    radius = np.linalg.norm(points, axis=-1, keepdims=True)
-    return points * np.divide(np.log1p(radius), radius, out=np.ones_like(radius), where=radius > 0)
-
-
-def figure(table: DataFrame, study: Study) -> Figure:
-    """The moving W z of both inputs over the tokens, and the correlations over the steps."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    X = np.asarray(instance(study.run["example"])[0].X)
-    drawn, axes = panels(3)
-    for ax, (model, norm) in zip(axes, MODELS.items(), strict=False):
-        runs = table[table.model == model]
-        for i, rows in runs.groupby("input"):
-            path, line = drawn_in(rows[["x", "y"]].to_numpy()), rows[["line_x", "line_y"]].iloc[0]
-            reach = np.linalg.norm(path, axis=1).max() * line / np.linalg.norm(line)
-            ax.plot([0, reach.line_x], [0, reach.line_y], "--", color=CYCLE[i], linewidth=1,
-                    label=f"certified W z, input {i}")  # fmt: skip
-            ax.plot(*path.T, color=CYCLE[i], linewidth=1.4, label=f"trained W z, input {i}")
-            ax.plot(*drawn_in(X[i]).T, "^", color=CYCLE[i], markersize=4)
-            ax.plot(*drawn_in(X[i, rows.top.iloc[0]]), "*", color=CYCLE[i], markersize=10)
-        ax.set(xlabel="first coordinate, radius as log(1 + r)",
-               title=f"{model}, {table.step.max()} steps")  # fmt: skip
-        ax.axis("equal")
-        one = runs[(runs.input == 0) & (runs.step > 0)]
-        axes[2].loglog(one.step, 1 - one.correlation, label=f"{model}, {norm}",
-                       color=CYCLE[2 + list(MODELS).index(model)])  # fmt: skip
-    axes[0].set_ylabel("second coordinate (▲ tokens, ★ selected)")
-    axes[0].legend(
-        frameon=False, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2
-    )
-    axes[2].set(xlabel="step", ylabel="1 − correlation to the certified W", title="Direction")
-    axes[2].legend(frameon=False, fontsize=7.5)
-    return drawn
-
-
 _study = partial(
     Study,
     kind="figure",
@@ -137,7 +96,17 @@ _study = partial(
     measure=measure,
     checks=checks,
     thresholds={"correlation": 0.99},
-    figure=figure,
+    figure={
+        "kind": "paths",
+        "x": "x",
+        "y": "y",
+        "each": ["model", "input"],
+        "lines": "input",
+        "panels": "model",
+        "ray": ("line_x", "line_y"),
+        "xlabel": "first coordinate of W z",
+        "ylabel": "second coordinate of W z",
+    },
     published=True,
     reference="tarzanagh2023svm",
     size="as published",
@@ -157,8 +126,8 @@ STUDIES = (
         id="B.path-picture-2",
         title="Paths in the plane: five tokens per input",
         statement="On the published draw with five tokens per input, normalized descent moves W z "
-        "of each input onto the line that the max-margin problem of the selected tokens names: "
-        "the Frobenius problem for the weight, the nuclear one for the factors.",
+        "of each input onto the line that the max-margin problem of the selected tokens names: the "
+        "Frobenius problem for the weight, the nuclear one for the factors.",
         run={"example": "path-picture-2", "lr": 0.1, "steps": 2000},
         theorem="code: visualization2",
     ),

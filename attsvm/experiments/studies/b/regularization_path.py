@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.certificate import Certificate
 from attsvm.experiments.group import Group, cosine, selected_by, share
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.norms import norm_of
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
@@ -21,9 +21,6 @@ from attsvm.training.losses import loss_of
 from attsvm.training.models import model_of
 from attsvm.training.models.gradient.batch import Batch
 from attsvm.training.models.model import Evaluation, evaluate
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 def _at(tokens: Tokens, v: Floats, W: Floats) -> Evaluation:
@@ -81,7 +78,7 @@ def measure(group: Group, norm: str, radii: Sequence[float], tries: int = 2) -> 
     return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ["seed"])}
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Paths of stationary points of the right size turn to the certified direction."""
     ends = table[table.radius == table.radius.max()]
     yield equals("paths that do not end at the best tokens", (~ends.best).sum(), 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.attending_runs import (
@@ -12,10 +12,7 @@ from attsvm.experiments.studies.shared.attending_runs import (
     direction_figure,
     last,
 )
-from attsvm.experiments.study import Found, Premises, Study, at_most
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from attsvm.experiments.study import Found, Premises, Study, Table, at_most
 
 NAMES = {"first": "self-attention", "free": "cross-attention"}
 
@@ -25,7 +22,7 @@ def measure(group: Group) -> dict[str, Any]:
     return attending(group.tokens, group.heads, group.seeds, group.run)[0]
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Both kinds of queries end at the solution of locally optimal tokens."""
     ends = last(table)
     for queries, name in NAMES.items():

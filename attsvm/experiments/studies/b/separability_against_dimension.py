@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Ints
 from attsvm.experiments.group import Group
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve_many import solve_many
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # Rows whose least singular value is above this share of the largest are independent: rounding
 # moves it by 1e-13 of the largest.
@@ -113,7 +110,7 @@ def _independent(problem: Problem) -> bool:
     return bool(len(s) == problem.m and s[-1] > _INDEPENDENT * s[0])
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Nothing is infeasible from the bound on, and nothing feasible becomes infeasible; half the
     bound is enough more often than not; at small sizes every selection is solved."""
     parts = {part: rows.assign(can=rows.all_separable) for part, rows in table.groupby("part")}
@@ -162,7 +159,7 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     )
 
 
-def _above(rows: DataFrame) -> Any:
+def _above(rows: Table) -> Any:
     """Whether d is at least the sharper bound."""
     return [d >= sharper(n, T) for n, T, d in zip(rows.n, rows["T"], rows.d, strict=True)]
 

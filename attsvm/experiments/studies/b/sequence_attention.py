@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +14,8 @@ from attsvm.experiments.studies.shared.attending_runs import (
     direction_figure,
     last,
 )
-from attsvm.experiments.study import Found, Premises, Study, at_most
+from attsvm.experiments.study import Found, Premises, Study, Table, at_most
 from attsvm.problem.tokens import Tokens
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 MASKS = ("all positions", "causal")
 
@@ -43,7 +40,7 @@ def measure(group: Group) -> dict[str, Any]:
     return attending(group.tokens, group.heads, group.seeds, group.run)[0]
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """With and without a mask, runs end at the solution of locally optimal tokens."""
     ends = last(table)
     for mask in MASKS:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,13 +23,9 @@ from attsvm._utils.arrays import Floats
 from attsvm.api import train
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.random_instances import attention
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.tokens import Tokens
 from attsvm.training.heads import Quadratic
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
 
 # Scores are whole numbers up to this, so that every sum below is exact.
 _LARGEST = 1000
@@ -152,7 +148,7 @@ def measure(group: Group, T: int, clear: float, every: int) -> dict[str, Any]:
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """The count in rationals on every draw; descent ends at the projection."""
     draws = table[table.part == "exact"]
     exact = draws[list(_COUNTS)].sum()
@@ -160,8 +156,6 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     yield equals("best attention that does not sum to 1, exact", exact.broken, 0)
     yield equals("counts that the sums of score differences do not give, exact", exact.tight, 0)
     yield equals("one nonzero without λ ≤ gap_1/2, or more with it, exact", exact.one, 0)
-    yield info("premises met, of all draws and τ", exact.judged)
-    yield info("the same with gap_τ = γ_1 − γ_{τ+1}", exact.from_the_best)
     yield at_least("of those not 2 to τ nonzeros: the gap is that of neighbours",
                    exact.wrong_from_the_best, 1)  # fmt: skip
     outside = miscounted = 0
@@ -178,38 +172,12 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     yield equals("descent: ends farther from the projection than their gap allows", outside, 0)
     yield at_most("descent: largest distance that the gap leaves", max(reaches),
                   thresholds["reach"])  # fmt: skip
-    yield info("descent: largest distance from the projection", max(aways))
     yield equals("descent: ends with another count of tokens, or not 2 to τ", miscounted, 0)
     yield Premises(
         int(exact.judged) and len(runs),
         f"{exact.judged} pairs of scores and τ from {len(draws)} draws of 3 to 10 whole scores, λ "
         f"inside the premise; descent on {len(runs)} instances",
     )
-
-
-def figure(table: DataFrame, study: Study) -> Figure:
-    """The attention at the end over that of the projection; the count of nonzeros over λ."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    drawn, (left, right) = panels(2)
-    rows = table[table.part == "descent"]
-    left.plot(rows.best, rows.attention, "o", markersize=4, alpha=0.6, color=CYCLE[0],
-              label="a token")  # fmt: skip
-    left.plot([0, 1], [0, 1], color=CYCLE[6], linewidth=0.8, linestyle=":", label="equal")
-    penalties = np.geomspace(0.05, 20.0, 120)
-    for k, (_, run) in enumerate(rows.groupby("seed")):
-        counts = [(_projection(run.score.to_numpy() / lam) > 0).sum() for lam in penalties]
-        right.plot(penalties, counts, color=CYCLE[1], linewidth=0.8, alpha=0.5,
-                   label="" if k else "an instance")  # fmt: skip
-    left.set(xlabel="best attention: the projection of γ/(2λ)",
-             ylabel=f"attention after {study.run['steps']} steps",
-             title="Descent ends at the projection")  # fmt: skip
-    right.axvline(1.0, color=CYCLE[6], linewidth=0.8, linestyle=":", label="λ of the runs")
-    right.set(xscale="log", xlabel="λ", ylabel="tokens with attention",
-              title="How many tokens the projection keeps")  # fmt: skip
-    for ax in (left, right):
-        ax.legend(frameon=False, fontsize=7.5, loc="lower right")
-    return drawn
 
 
 _LR, _T, _CLEAR = 2.0, 6, 0.1
@@ -244,7 +212,16 @@ STUDY = Study(
         "run": {"steps": 2500, "every": 19},
         "thresholds": {"reach": _allowed(2500)},
     },
-    figure=figure,
+    figure={
+        "kind": "scatter",
+        "where": {"part": "descent"},
+        "x": "best",
+        "y": "attention",
+        "diagonal": True,
+        "xlabel": "best attention: the projection of γ/(2λ)",
+        "ylabel": "attention at the end",
+        "title": "Descent ends at the projection",
+    },
     reference="tarzanagh2023svm",
     theorem="v1, Lemma 6",
 )

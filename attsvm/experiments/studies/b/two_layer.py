@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,15 +17,12 @@ from attsvm.experiments.studies.shared.attending_runs import (
     last,
 )
 from attsvm.experiments.studies.shared.random_instances import attention
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, info
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, info
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve_many import solve_many
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 LAYERS = ("first layer", "second layer")
 
@@ -106,7 +103,7 @@ def measure(group: Group) -> dict[str, Any]:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Each layer ends at the solution of its own problem; the second also at that of the limit."""
     ends = last(table)
     count = ends.layer.value_counts()
@@ -136,8 +133,8 @@ STUDY = Study(
     source="measured",
     statement="In two attention layers trained one after the other, each layer ends at the "
     "max-margin solution of its own problem: the second one's tokens are those of the first plus "
-    "what the trained first layer pools. The paper leaves several layers open. Where two places "
-    "of a sequence attend to each other, token plus pooled token is the same sum for both, and no "
+    "what the trained first layer pools. The paper leaves several layers open. Where two places of "
+    "a sequence attend to each other, token plus pooled token is the same sum for both, and no "
     "second layer can tell them apart: such pairs are left out and counted.",
     family=sequences,
     run={"S": 3, "L": 6, "d": 12, "lr": 0.1, "steps": 5000, "start": 0},

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.experiments.group import Group, cosine, gaps_of, share
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, info
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, info
 from attsvm.norms import norm_of
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # Singular values above this share of the largest one count for the rank.
 RANK = 1e-5
@@ -35,7 +32,7 @@ def measure(group: Group) -> dict[str, Any]:
     }
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Aligned from width n on, in margin share and in correlation; not so at width one."""
     n, least_width = thresholds["n"], table.width.min()
     wide, narrow = table[table.width >= n], table[table.width < n]

@@ -115,13 +115,6 @@ class Orders:
         count = sum(map(len, self.low))
         return [t for t in self.choices() if self.problem(t, 0.0).margins(W)[count:].min() >= depth]
 
-    def above_zero(self) -> bool:
-        """Whether W = 0, which every cone holds, has a smaller loss than the selection."""
-        scores = self.tokens.scores(self.v)
-        own = scores[np.arange(self.tokens.n), self.alpha]
-        even = float(np.logaddexp(0.0, -scores.mean(axis=1)).mean())
-        return even < float(np.logaddexp(0.0, -own).mean())
-
     def constant(self) -> float:
         """C of the module's docstring."""
         scores = self.tokens.scores(self.v)
