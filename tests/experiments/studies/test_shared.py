@@ -1,4 +1,4 @@
-"""What claims share: sign tests, published loops, fits, descent by its definition, chances."""
+"""What claims share: sign tests, published loops, fits, chances."""
 
 import numpy as np
 import pytest
@@ -11,16 +11,14 @@ from attsvm.experiments.studies.a.loss_transients import limit_lead
 from attsvm.experiments.studies.beyond.basins_by_proof import StartPlane, limit_room
 from attsvm.experiments.studies.beyond.proved_runs import as_few
 from attsvm.experiments.studies.d.generalization_on_unseen import mixed
-from attsvm.experiments.studies.shared.longer_walks import walk_on
 from attsvm.experiments.studies.shared.majority import chance, mostly
 from attsvm.experiments.studies.shared.published import factored_run, plain_run, published_stack
-from attsvm.experiments.studies.shared.random_instances import attention, self_attending
+from attsvm.experiments.studies.shared.random_instances import attention
 from attsvm.experiments.studies.shared.sentence_runs import inside
 from attsvm.experiments.studies.shared.staying_tokens import instances, off_sum, problems
 from attsvm.next_token.order import orders
 from attsvm.solvers import solve as front
 from attsvm.theory.optima import local_optima
-from tests.tolerances import REPLAYED
 
 
 def test_chance_of_fair_coins():
@@ -98,18 +96,6 @@ def test_inputs_of_theorem_3_in_the_papers_example():
     words, chosen = mixed(orders(data))
     assert words.tolist() == [[0, 3], [1, 3]]  # S P and V P: O is above P before P
     assert chosen.tolist() == [0, 1]
-
-
-@pytest.mark.parametrize(("optimizer", "lr"), [("ngd", 0.1), ("gd", 5.0), ("nmirror:1.75", 0.1)])
-def test_a_walk_by_definition_is_that_of_training(optimizer, lr):
-    pairs = [self_attending((3, 4, 4), seed) for seed in range(3)]
-    tokens, heads = [t for t, _ in pairs], np.stack([v for _, v in pairs])
-    start = 5 * np.random.default_rng(0).standard_normal((3, 4, 4))
-    path = train(tokens, head=heads, optimizer=optimizer, lr=lr, steps=60, init={"W": start})
-    walk = walk_on(tokens, heads, start, np.full(3, lr), steps=60, plain=optimizer == "gd",
-                   p=float(optimizer.partition(":")[2] or 2))  # fmt: skip
-    assert walk.W[-1] == pytest.approx(path.weights["W"][-1], rel=REPLAYED, abs=REPLAYED)
-    assert np.array_equal(walk.least > 0, (path.changed <= 0).all(axis=1))
 
 
 @pytest.mark.parametrize("kind", ["plane", "slice"])

@@ -10,25 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.arrays import Bools, Floats
 from attsvm.api import train
 from attsvm.experiments.group import Group, selected_by
-from attsvm.experiments.studies.shared.longer_walks import WalkRows, walk_on
 from attsvm.experiments.studies.shared.random_instances import drawn
 from attsvm.experiments.studies.shared.rows import stacked_columns, thinned
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.norms import norm_of
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.convergence.prover import Prover, prover
-from attsvm.theory.optima import Optimality, local_optima, optimality
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from attsvm.theory.optima import Optimality, local_optima, optimality, score_gaps
+from attsvm.training.path import Path
 
 # Records of each run that are looked at.
 _KEPT = 6
@@ -89,9 +86,10 @@ def limit_room(here: StartPlane, u: Floats, found: Optimality, *, lr: float) -> 
     h < 1/(NL), 1 + slack + ⟨a, f⟩ > ‖a⊥‖‖q‖ of all rows, slack + ⟨a, f⟩ > ‖a⊥‖‖q‖ of better
     tokens and slack + ⟨a, f⟩ > 0 of the other rows that are not tight.
     """
-    alpha = selected_by(here.tokens, u)
-    rows = WalkRows.of([here.tokens], here.v[None], alpha[None])
-    a, good = rows.a.reshape(-1, u.size), rows.gap.ravel() > 0
+    problem, alpha = found.certificate.problem, selected_by(here.tokens, u)
+    D, z = problem.differences(np.arange(problem.m)), problem.queries[problem.query]
+    a = np.einsum("kd,kq->kdq", D, z).reshape(problem.m, -1)
+    good = score_gaps(here.tokens, alpha, here.v)[0][problem.rows[:, 0], problem.rows[:, 2]] > 0
     best = np.asarray(found.certificate.W).ravel()
     square = float(best @ best)
     rho = float(u.ravel() @ best) / square
@@ -138,7 +136,9 @@ def measure(
         W = (every[:, None, None, None] * here.directions).reshape(-1, *here.directions.shape[1:])
         proved = np.array([judge.prove(M, explain=False).proved for M in W])
         lost, left = _again(here, judge, W, proved, further)
-        seen = _trained(here, W[: len(norms) * angles], lr, group.run["steps"])
+        path = _trained(here, W[: len(norms) * angles], lr, group.run["steps"])
+        records = path.matrices()[thinned(path.steps, _KEPT)]
+        seen = np.array([[selected_by(here.tokens, M) for M in record] for record in records])
         tops = np.stack([selected_by(here.tokens, u) for u in here.directions])
         known = {
             alpha: optimality(here.tokens, Selection.of(here.tokens, list(alpha)), here.v)
@@ -165,15 +165,13 @@ def measure(
     return stacked_columns(parts)
 
 
-def _trained(here: StartPlane, W: Floats, lr: float, steps: int) -> Ints:
-    """The tokens (r, B, n) at some records of training from W (B, d, dq)."""
+def _trained(here: StartPlane, W: Floats, lr: float, steps: int) -> Path:
+    """The run from W (B, d, dq)."""
     prompt = here.tokens.queries.shape[1] == 1
-    path = train(
+    return train(
         [here.tokens] * len(W), model="prompt" if prompt else "weight", head=here.v, lr=lr,
         steps=steps, init={"p": W[:, :, 0]} if prompt else {"W": W},
     )  # fmt: skip
-    seen = path.matrices()[thinned(path.steps, _KEPT)]
-    return np.array([[selected_by(here.tokens, M) for M in record] for record in seen])
 
 
 def _again(
@@ -181,20 +179,16 @@ def _again(
 ) -> tuple[Bools, Bools]:
     """Every third proof again, and longest steps from it: (not proved, leaves its tokens)."""
     lost, left = np.zeros(len(W), dtype=bool), np.zeros(len(W), dtype=bool)
-    which = proved.nonzero()[0][::3]
-    proofs = {int(k): judge.prove(W[k], explain=False) for k in which}
-    good = [k for k, proof in proofs.items() if proof.proved]
-    lost[[k for k in proofs if k not in good]] = True
-    if good:
-        walk = walk_on(
-            [here.tokens] * len(good), np.tile(here.v, (len(good), 1)), W[good],
-            np.array([proofs[k].longest_step for k in good]), steps=further,
-        )  # fmt: skip
-        left[good] = walk.least <= 0
+    for k in proved.nonzero()[0][::3]:
+        proof = judge.prove(W[k], explain=False)
+        lost[k] = not proof.proved
+        if proof.proved:
+            path = _trained(here, W[[k]], proof.longest_step, further)
+            left[k] = (path.changed > 0).any()
     return lost, left
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """No start that is proved ends elsewhere; the share proved against the norm, and its limit."""
     trained, far = table[table.stays.notna()], table[table.norm == table.norm.max()]
     proved = table.groupby("norm").proved

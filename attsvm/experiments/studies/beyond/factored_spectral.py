@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.steepest_runs import certified_shares, steepest
-from attsvm.experiments.study import Found, Note, Premises, Study, at_least, at_most
+from attsvm.experiments.study import Found, Note, Premises, Study, Table, at_least, at_most
 from attsvm.theory.measures import rank
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 NORMS = ("spectral", "nuclear", "frobenius")
 
@@ -29,7 +26,7 @@ def measure(group: Group, run: str, start: int) -> dict[str, Any]:
     return {**certified_shares(group, W, NORMS), "rank": np.array(ranks)}
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """From the width of the solution's rank on, the spectral share is that of the weight."""
     medians = table.groupby("run", sort=False)[[f"share_{norm}" for norm in NORMS]].median()
     ranks = table[table.run == "weight"]["rank"]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attsvm.experiments.studies.shared.majority import mostly
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.norms import norm_of
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
-
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Every solution keeps the noise of flipped inputs; norms and shares of fresh inputs."""
     n, T, d = thresholds["size"]
     yield equals("problems without a certified solution", (~table.separable).sum(), 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +12,9 @@ from attsvm.experiments.group import Group, cosine
 from attsvm.experiments.studies.shared.attending_runs import selected_problems, uniform_starts
 from attsvm.experiments.studies.shared.published import EPS, plain_run, published_family
 from attsvm.experiments.studies.shared.rows import stacked_columns, thinned
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most
 from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.measures import correlation
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # Beside exact gradients: the published formula without its eps, and with it.
 PLAIN = {"plain": 0.0, "plain with eps": EPS}
@@ -59,7 +56,7 @@ def measure(group: Group, start: int) -> dict[str, Any]:
     return stacked_columns(parts)
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Exact: the certified direction. Plain: another one, or no way made beyond eps."""
     end = {name: rows for name, rows in table[table.step == table.step.max()].groupby("run")}
     length = {name: rows["size"].median() / rows.way.max() for name, rows in end.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,12 +11,9 @@ from attsvm._utils.arrays import Floats, Ints
 from attsvm.experiments.group import Group, gaps_of, norms_of
 from attsvm.experiments.studies.shared.rows import stacked_columns, thinned
 from attsvm.experiments.studies.shared.steepest_runs import RATES, steepest
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, info
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, info
 from attsvm.norms import norm_of
 from attsvm.training.optimizers import schedule_of
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # Model and optimizer: the norm of a block's step, and the norm of W in which the gap is bounded.
 CASES = {
@@ -69,7 +66,7 @@ def _radius(steps: Ints, first: Floats, lr: float, decay: float) -> Floats:
     return left * first + added
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Norms and gaps stay below their bounds at every record, and end near them."""
     near, last = thresholds["attained"], table.step.max()
     half = table.step[table.step >= last / 2].min()
@@ -103,7 +100,7 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     )
 
 
-def _growth(rows: DataFrame, half: int, last: int) -> DataFrame:
+def _growth(rows: Table, half: int, last: int) -> Table:
     """Each instance's values at the last step over those at half of the steps."""
     by_step = rows.set_index(["step", "seed"])[["lead", "ceiling"]]
     return by_step.loc[last] / by_step.loc[half]

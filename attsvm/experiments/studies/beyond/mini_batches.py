@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.majority import mostly
 from attsvm.experiments.studies.shared.mini_batches import SCALES, batch_descent
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most
 from attsvm.norms import norm_of
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 def scales_apart(group: Group, batch: int) -> dict[str, Any]:
@@ -32,7 +29,7 @@ def scales_apart(group: Group, batch: int) -> dict[str, Any]:
     return {"apart": np.abs(own - full).max(axis=(1, 2))}
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Correlations rise with the batch; those of steps scaled by the full gradient hardly move."""
     seen = table.pivot(index="seed", columns=["scale", "batch"], values="correlation")
     middle = seen.median()

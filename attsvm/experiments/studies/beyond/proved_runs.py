@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,18 +25,14 @@ from attsvm.experiments.studies.shared.first_proofs import (
     LATER,
     first_proved,
 )
-from attsvm.experiments.studies.shared.longer_walks import walk_on
 from attsvm.experiments.studies.shared.plain_descent import smoothness
-from attsvm.experiments.studies.shared.rows import stacked_columns
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.studies.shared.rows import stacked_columns, thinned
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.convergence import ConvergenceProof
 from attsvm.theory.convergence.prover import Prover, prover
 from attsvm.theory.optima import score_gaps
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # Proved runs of so many, within so many steps, on other draws.
 EARLIER = {
@@ -49,6 +45,8 @@ EARLIER = {
 MEDIANS = {"2x3x3": 14.0, "3x4x4": 26.0, "6x8x10": 52.7, "10x10x15": 123.0, "20x5x12": 183.0}
 # The size on which plain and mirror descent are run as well.
 ONE_SIZE = (6, 8, 10)
+# Records of further steps that are looked at, the first included.
+_FURTHER = 9
 # What must not be seen of a proof, by the column that counts it.
 FAULTS = {
     "again": "saved proofs that do not come out again",
@@ -84,18 +82,16 @@ def measure(group: Group, start: int, further: int, block: int) -> dict[str, Any
     for b, (t, v, best) in enumerate(zip(tokens, heads, found, strict=True)):
         judge = prover(t, head=v, optimizer=optimizer, lr=float(lr[b]))
         runs.append(_seen(seeds[b], judge, steps, W[:, b], best))
-    rows, proofs = [row for row, _ in runs], [proof for _, proof in runs]
-    sure = [b for b, proof in enumerate(proofs) if proof.proved]
-    if sure:
-        walk = walk_on(
-            [tokens[b] for b in sure], heads[sure], np.stack([proofs[b].W for b in sure]),
-            np.array([proofs[b].longest_step for b in sure]), steps=further, p=p,
-            plain=optimizer == "gd",
-        )  # fmt: skip
-        for j, b in enumerate(sure):
-            rows[b]["walked_away"] = int(walk.least[j] <= 0)
-            rows[b]["walked_above"] = _walked_above(proofs[b], found[b], walk.W[:, j])
-    return stacked_columns(rows)
+    for b, (row, proof) in enumerate(runs):
+        if proof.proved:
+            path = train(
+                tokens[b], head=heads[b], optimizer=optimizer, lr=proof.longest_step, steps=further,
+                init={"W": proof.W},
+            )  # fmt: skip
+            row["walked_away"] = int((path.changed > 0).any())
+            walk = path.weights["W"][thinned(path.steps, _FURTHER)[1:], 0]
+            row["walked_above"] = _walked_above(proof, found[b], walk)
+    return stacked_columns([row for row, _ in runs])
 
 
 def _power(optimizer: str) -> float:
@@ -197,7 +193,7 @@ def _median(norms: Any) -> float:
     return float(norms.fillna(np.inf).median())
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Every proof again; nothing proved has left; shares and norms beside the earlier ones."""
     for name, text in FAULTS.items():
         yield equals(text, table[name].sum(), 0)
@@ -225,7 +221,7 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     )
 
 
-def _law(table: DataFrame) -> Iterator[Found]:
+def _law(table: Table) -> Iterator[Found]:
     """When the proof comes: the step matters little until it is long, the nearest rival much."""
     normalized = table[table.optimizer == "ngd"]
     runs = normalized.set_index(["size", "seed", "lr"])[["norm", "kept"]].unstack("lr")

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.saturation import needed_lead
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.norms import norm_of
 from attsvm.theory.outcome import DECIDED
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 def longest(group: Group, lr: float, decay: float) -> dict[str, Any]:
@@ -25,7 +22,7 @@ def longest(group: Group, lr: float, decay: float) -> dict[str, Any]:
     return {"longest": (size / most).max(axis=0)}
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """No run saturates before its certified least time, and most do soon after."""
     places = {
         place: rows.set_index("seed") for place, rows in table.groupby(["decay", "lr"], sort=False)

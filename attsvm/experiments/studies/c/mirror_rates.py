@@ -8,7 +8,7 @@ what the rates are functions of; it reaches hundreds where a run of constant ste
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from attsvm.experiments.group import Group, selected_by
 from attsvm.experiments.studies.shared.mirror_runs import divergence, norm_name
 from attsvm.experiments.studies.shared.published import published_family
 from attsvm.experiments.studies.shared.rows import stacked_columns, thinned
-from attsvm.experiments.study import Check, Found, Note, Premises, Study, at_least, at_most
+from attsvm.experiments.study import Check, Found, Note, Premises, Study, Table, at_least, at_most
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
@@ -31,9 +31,6 @@ from attsvm.training.losses import loss_of
 from attsvm.training.models import model_of
 from attsvm.training.models.gradient.batch import Batch
 from attsvm.training.models.model import evaluate
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 _COMPARED = ("1/log t", "log log t/log t", "(log log t)^2/log t", "(log t)^-a", "t^-a")
 METHODS = ("attention", "logistic regression")
@@ -158,7 +155,7 @@ def _law(clock: Floats, away: Floats, p: str) -> dict[str, Any]:
     }
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """The power of 1/log t is at least the bound's, where the fits say that it can be read off."""
     once = table.drop_duplicates(["p", "seed", "method"])
     runs = once[once.method == METHODS[0]]

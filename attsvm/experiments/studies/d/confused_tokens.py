@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from attsvm.experiments.study import (
     Note,
     Premises,
     Study,
+    Table,
     at_least,
     at_most,
     equals,
@@ -27,9 +28,6 @@ from attsvm.next_token.order import KINDS
 from attsvm.next_token.sentences import Sentences
 from attsvm.next_token.training.train import Stages, two_stages
 from attsvm.next_token.unseen import PAIRS, answer_unseen, kinds_in_order
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # Small sets; the last token is in no sentence.
 EXAMPLES: dict[str, tuple[int, Given]] = {
@@ -129,14 +127,14 @@ def _add_reversal(rows: shared.LongTable, seed: int, stages: Stages) -> None:
     rows.run(seed, path.steps, {f"token {x}": path.weights["W_kq"][:, 0, x, 4] for x in range(6)})
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """The weak optimizer, exactly; then ties and reversals, in the solution and after training."""
     every = shared.numbers_of(table)
     ok = every[every.inside == 1]
     trained = ok[ok["wrong signs"].notna()]
     reversal = ok[ok.data == "reversal"].squeeze()
 
-    def pairs(rows: DataFrame, how: str, when: str) -> float:
+    def pairs(rows: Table, how: str, when: str) -> float:
         return float(sum(rows[f"{a} over {b}: pairs {how} {when}"].sum() for a, b in PAIRS))
 
     yield equals("optimal tokens below 0", ok["below 0"].sum(), 0)

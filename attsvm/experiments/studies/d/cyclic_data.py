@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from attsvm.api import train
 from attsvm.datasets.sentences import cyclic
 from attsvm.experiments.group import Group, cosine
 from attsvm.experiments.studies.shared import sentence_runs as shared
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most
 from attsvm.next_token.attention import Contexts
 from attsvm.next_token.infimum import finite_part
 from attsvm.next_token.order import Order, orders
@@ -20,9 +20,6 @@ from attsvm.next_token.problems import certify_whole, solve_attention
 from attsvm.next_token.sentences import Sentences
 from attsvm.next_token.training.gradient import attention_loss
 from attsvm.theory.measures import correlation
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 RUNS: dict[str, dict[str, Any]] = {
     "gradient descent": {"optimizer": "gd", "lr": 20.0, "steps": 30_000},
@@ -91,7 +88,7 @@ def _inside(found: dict[int, Order], W: Floats) -> Floats:
     return out
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Direction and finite part are reached by plain descent, and the loss tends to its floor."""
     every = shared.numbers_of(table)
     ok = every[every.inside == 1]
@@ -110,7 +107,7 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     )
 
 
-def _of_run(name: str, ends: DataFrame, thresholds: Any) -> Iterator[Found]:
+def _of_run(name: str, ends: Table, thresholds: Any) -> Iterator[Found]:
     """What the theorem says of one run, over the sets inside."""
 
     def least(column: str) -> float:

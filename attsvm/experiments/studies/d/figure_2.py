@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.api import train
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared import sentence_runs as shared
-from attsvm.experiments.study import Found, Study, at_least, at_most, equals
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from attsvm.experiments.study import Found, Study, Table, at_least, at_most, equals
 
 # Figure 2 by pixels, ± 0.01 of an axis: step, then loss, cosine and norm of each stage. The loss
 # of the second stage is a sum over sentences.
@@ -64,7 +61,7 @@ def measure(group: Group) -> dict[str, Any]:
     return rows.columns()
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """The means over the sets beside the published numbers; thresholds were set before the run."""
     ok, premises = shared.judged_sets(table, "; numbers are means over them")
     yield premises

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared import sentence_runs as shared
-from attsvm.experiments.study import Found, Study, at_least, at_most, equals, info
+from attsvm.experiments.study import Found, Study, Table, at_least, at_most, equals, info
 from attsvm.next_token.order import KINDS, Order
 from attsvm.next_token.training.train import two_stages
 from attsvm.next_token.unseen import answer_unseen
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # The gaps of Theorem 3.
 GAPS = ("optimal above non-comparable", "non-comparable above non-optimal")
@@ -81,7 +78,7 @@ def _theorem(one: shared.ClosedSet, when: str, W_ov: Floats, W_kq: Floats) -> di
     }
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """The gaps of Theorem 3 are open and grow like t, and its inputs are answered as it says."""
     ok, premises = shared.judged_sets(table)
     if ok.empty:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,13 +13,10 @@ from attsvm._utils.arrays import Floats
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared import sentence_runs as shared
 from attsvm.experiments.studies.shared.exact_columns import ExactColumns, small_set, star_set
-from attsvm.experiments.study import EXAMPLE, Found, Note, Premises, Study, at_most, equals
+from attsvm.experiments.study import EXAMPLE, Found, Note, Premises, Study, Table, at_most, equals
 from attsvm.next_token.order import KINDS
 from attsvm.next_token.training.train import two_stages
 from attsvm.theory.measures import correlation
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # Query 2: one sentence 0 2 with the optimal token 0, one 1 3 4 2 with the optimal token 1.
 FIVE = "five tokens"
@@ -90,7 +87,7 @@ def _balanced(one: ExactColumns, query: int) -> bool:
     )
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """The formula against exact columns: five tokens, drawn columns, closed sets."""
     every = shared.numbers_of(table)
     ok = every[every.inside == 1]

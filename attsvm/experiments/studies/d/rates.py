@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +12,9 @@ from attsvm.api import train
 from attsvm.certificate import Certificate
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared import sentence_runs as shared
-from attsvm.experiments.study import Found, Study, at_least, at_most, info
+from attsvm.experiments.study import Found, Study, Table, at_least, at_most, info
 from attsvm.next_token.problems import Columns
 from attsvm.theory.rates import fit
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 def measure(group: Group, steps: Sequence[int], frozen: int) -> dict[str, Any]:
@@ -84,7 +81,7 @@ def _add(
     rows.run(seed, steps, {f"{name}: {what}": values for what, values in curves.items()})
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """The printed bounds at every record from t = 2 on."""
     more = "; bounds at every record from t = 2 on, laws over the last three quarters of the steps"
     ok, premises = shared.judged_sets(table, more)

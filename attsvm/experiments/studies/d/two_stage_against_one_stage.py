@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +13,9 @@ from attsvm.api import train
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared import sentence_runs as shared
 from attsvm.experiments.studies.shared.rows import stacked_columns
-from attsvm.experiments.study import Found, Note, Study, at_least, at_most
+from attsvm.experiments.study import Found, Note, Study, Table, at_least, at_most
 from attsvm.next_token.attention import attend
 from attsvm.next_token.sentences import Sentences
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 TWO = "two stages"
 # What one stage descends on, and whether the collocations' loss is added.
@@ -87,7 +84,7 @@ def agreement(data: Sentences, best: Floats, W_ov: Floats, W_kq: Floats) -> tupl
     return float((z.argmax(axis=1) == data.follows[top]).mean()), len(words)
 
 
-def _nearest(table: DataFrame) -> dict[str, DataFrame]:
+def _nearest(table: Table) -> dict[str, Table]:
     """Of each way, by seed inside the premises, the run of the step size that ends nearest to
     W_kq⋆."""
     ok = table[table.inside]
@@ -95,7 +92,7 @@ def _nearest(table: DataFrame) -> dict[str, DataFrame]:
     return {str(way): runs.set_index("seed") for way, runs in best.groupby("way", sort=False)}
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Two stages end nearer to both solutions in every set, and agree at least as often."""
     ends, total = _nearest(table), table.seed.nunique()
     gap = float(np.max(table.gap.array))

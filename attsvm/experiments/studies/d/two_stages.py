@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,11 +11,8 @@ from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared import sentence_runs as shared
-from attsvm.experiments.study import Found, Study, at_least, at_most, equals
+from attsvm.experiments.study import Found, Study, Table, at_least, at_most, equals
 from attsvm.next_token.training.train import two_stages
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 def measure(group: Group, further: int, early: int) -> dict[str, Any]:
@@ -90,7 +87,7 @@ def _linear(steps: Ints, above: Floats, rate: float) -> dict[str, float]:
     }
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Directions, norms and losses of both stages."""
     ok, premises = shared.judged_sets(table)
     yield premises

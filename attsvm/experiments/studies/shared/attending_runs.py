@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from attsvm.api import train
 from attsvm.certificate import Certificate
 from attsvm.experiments.group import cosine, selected_by, share
 from attsvm.experiments.studies.shared.random_instances import attention
-from attsvm.experiments.study import Check, at_least, info
+from attsvm.experiments.study import Check, Table, at_least, info
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
@@ -20,9 +20,6 @@ from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.optima import verdict_on
 from attsvm.theory.outcome import DECIDED
 from attsvm.training.optimizers.optimizer import Blocks
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # Records of a run in the table, at most.
 RECORDS = 24
@@ -97,12 +94,12 @@ def attending(
     return columns, W[-1]
 
 
-def last(table: DataFrame) -> DataFrame:
+def last(table: Table) -> Table:
     """The rows of the last step."""
     return table[table.step == table.step.max()]
 
 
-def checks_on_ends(name: str, ends: DataFrame, thresholds: Any) -> Iterator[Check]:
+def checks_on_ends(name: str, ends: Table, thresholds: Any) -> Iterator[Check]:
     """The checks on one family of runs, from its rows of the last step."""
     places = ends.end.value_counts(normalize=True)
     counts = ends.end.value_counts()

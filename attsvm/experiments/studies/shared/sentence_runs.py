@@ -8,7 +8,7 @@ stand alone. Curves are thinned for the table; what is judged is found from all 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from attsvm.api import train
 from attsvm.certificate import Certificate, certify
 from attsvm.datasets.sentences import closed
 from attsvm.experiments.studies.shared.rows import thinned
-from attsvm.experiments.study import Premises
+from attsvm.experiments.study import Premises, Table
 from attsvm.next_token.attention import Contexts
 from attsvm.next_token.infimum import excess
 from attsvm.next_token.order import Order, orders
@@ -28,9 +28,6 @@ from attsvm.next_token.training.gradient import LossAndGrad, attention_loss, dec
 from attsvm.next_token.training.train import Stages
 from attsvm.theory.measures import bregman
 from attsvm.theory.rates import fit
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # Tokens of a drawn set.
 TOKENS = 20
@@ -67,7 +64,7 @@ class LongTable:
         return dict(zip(names, map(np.array, zip(*self._rows, strict=True)), strict=True))
 
 
-def numbers_of(table: DataFrame) -> DataFrame:
+def numbers_of(table: Table) -> Table:
     """The numbers that stand alone: one row per instance, one column per quantity."""
     alone = table[table["x"].isna()].drop(columns="x")
     keys = [name for name in alone if name != "value"]
@@ -76,7 +73,7 @@ def numbers_of(table: DataFrame) -> DataFrame:
     return alone.pivot(index=keys, columns="quantity", values="value").reset_index()
 
 
-def curves_of(table: DataFrame, quantity: str) -> DataFrame:
+def curves_of(table: Table, quantity: str) -> Table:
     """The values of a quantity that has an x: one row per x, one column per instance."""
     rows = table[(table.quantity == quantity) & table["x"].notna()]
     keys = [name for name in rows if name not in ("quantity", "x", "value")]
@@ -110,7 +107,7 @@ def inside(sentences: Sentences, found: Mapping[int, Order]) -> bool:
     return not asked.outside and asked.closed
 
 
-def judged_sets(table: DataFrame, more: str = "") -> tuple[DataFrame, Premises]:
+def judged_sets(table: Table, more: str = "") -> tuple[Table, Premises]:
     """(the numbers of the sets inside, how many they are in words, and `more`)."""
     every = numbers_of(table)
     ok = every[every.inside == 1]
