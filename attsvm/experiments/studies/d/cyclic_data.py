@@ -13,12 +13,10 @@ from attsvm.datasets.sentences import cyclic
 from attsvm.experiments.group import Group, cosine
 from attsvm.experiments.studies.shared import sentence_runs as shared
 from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most
-from attsvm.next_token.attention import Contexts
 from attsvm.next_token.infimum import finite_part
 from attsvm.next_token.order import Order, orders
 from attsvm.next_token.problems import certify_whole, solve_attention
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.training.gradient import attention_loss
 from attsvm.theory.measures import correlation
 
 RUNS: dict[str, dict[str, Any]] = {
@@ -55,8 +53,7 @@ def measure(group: Group, descent: str, vocabulary: int, contexts: int) -> dict[
         steps, W = path.steps[keep], path.weights["W_kq"][keep, 0]
         direction = [cosine(w - part.W, best) for w in W]
         finite = correlation(np.stack([_inside(found, w) for w in W]), part.W)
-        loss = shared.losses(attention_loss(Contexts.of(data, E), None), "W_kq", W)
-        above = loss - part.infimum
+        above = path.loss[keep, 0] - part.infimum
         early = int(np.searchsorted(steps, _EARLY))
         norms = np.linalg.norm(W[[early, -1]], axis=(1, 2))
         rows.add(seed, {

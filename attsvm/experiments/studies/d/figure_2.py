@@ -45,14 +45,13 @@ def measure(group: Group) -> dict[str, Any]:
         rows.add(seed, one.facts)
         data, head = one.data, None
         for (name, model), lr in zip(STAGES.items(), shared.LR, strict=True):
-            course = [shared.starts(seed)[name]]
-            for a, b in pairwise(MARKS):
+            course, loss = [shared.starts(seed)[name]], np.zeros(len(MARKS))
+            for k, (a, b) in enumerate(pairwise(MARKS)):
                 path = train(data, model=model, head=head, lr=lr, steps=b - a,
                              init={name: course[-1]})  # fmt: skip
                 course.append(path.weights[name][-1, 0])
+                loss[[k, k + 1]] = path.loss[[0, -1], 0]
             W = np.stack(course)
-            look = shared.first_look(data) if head is None else shared.second_look(data, head)
-            loss = shared.losses(look, name, W)
             away = shared.away(W, one.W_ov if head is None else one.W_kq)
             rows.curve(seed, CURVES[name][0], MARKS, loss if head is None else loss / loss[0])
             rows.curve(seed, CURVES[name][1], MARKS, 1 - away)

@@ -28,7 +28,7 @@ def measure(group: Group, steps: Sequence[int], frozen: int) -> dict[str, Any]:
         rows.add(seed, one.facts)
         path = train(data, model="decoder", lr=lr, steps=steps[0])
         t, W = path.steps[path.steps >= 2], path.weights["W_ov"][path.steps >= 2, 0]
-        above = shared.losses(shared.first_look(data), "W_ov", W)
+        above = path.loss[path.steps >= 2, 0]
         printed = 5 * first.lower**3 * np.log(2 * shared.TOKENS) / lr * np.log(t) / t
         growth = _growth(t, np.log(above) + lr / first.lower / 4 * t)
         slope = shared.decay(t, above, int(t[_late(t)][0]))[0] * first.lower / lr

@@ -26,17 +26,15 @@ def measure(group: Group, further: int, early: int) -> dict[str, Any]:
         rows.add(seed, one.facts)
 
         stages = two_stages(data)
-        look, t = shared.first_look(data), stages.decoder.steps
+        t, loss = stages.decoder.steps, stages.decoder.loss[:, 0]
         U = stages.decoder.weights["W_ov"][:, 0]
-        start = train(data, model="decoder", lr=lr, steps=early).weights["W_ov"][-1]
-        loss, apart = shared.losses(look, "W_ov", U), shared.away(U, first)
-        size = np.linalg.norm(U, axis=(1, 2))
+        apart, size = shared.away(U, first), np.linalg.norm(U, axis=(1, 2))
         bounds = np.array([first.lower, first.upper])
         rows.add(seed, {
             "early": early,
             "turn": apart[1:].max(),
             "pace of W_ov": np.abs(size[1:] / (lr * t[1:]) - 1).max(),
-            "early loss": shared.losses(look, "W_ov", start)[0],
+            "early loss": train(data, model="decoder", lr=lr, steps=early).loss[-1, 0],
             "norm of the solution": np.abs(bounds / np.sqrt(shared.TOKENS - 1.0) - 1).max(),
             "line of L₀": shared.decay(t, loss, early)[1],
         })  # fmt: skip

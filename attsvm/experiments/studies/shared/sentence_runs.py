@@ -24,7 +24,6 @@ from attsvm.next_token.order import Order, orders
 from attsvm.next_token.problems import Columns, decoder_problem, solve_attention, solve_decoder
 from attsvm.next_token.realizable import realizability
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.training.gradient import LossAndGrad, attention_loss, decoder_loss
 from attsvm.next_token.training.train import Stages
 from attsvm.theory.measures import bregman
 from attsvm.theory.rates import fit
@@ -142,23 +141,6 @@ def doubled(stages: Stages) -> Floats:
 
 
 # ---------------------------------------------------------------- along a run
-
-
-def first_look(data: Sentences) -> LossAndGrad:
-    """L_0, the mean over all collocations, and its gradient."""
-    tokens = np.flatnonzero(data.follows >= 0)
-    share = np.full(len(tokens), 1.0 / len(tokens))
-    return decoder_loss(np.eye(data.vocabulary), tokens, data.follows[tokens], share)
-
-
-def second_look(data: Sentences, W_ov: Floats) -> LossAndGrad:
-    """L over the frozen decoder W_ov and its gradient."""
-    return attention_loss(Contexts.of(data, np.eye(data.vocabulary)), W_ov.T)
-
-
-def losses(look: LossAndGrad, name: str, W: Floats) -> Floats:
-    """The loss (R,) of the records W (R, N, N) of this block."""
-    return np.array([float(look({name: one[None]}).loss[0]) for one in W])
 
 
 def rises(data: Sentences, W_ov: Floats, W_kq: Floats) -> Floats:
