@@ -124,8 +124,7 @@ def flipped_labels(
             f"flipped-labels needs d ≥ 2, signal > 0 and 0 ≤ flip ≤ 1; here d = {d}, "
             f"signal = {signal}, flip = {flip}"
         )
-    made = flipped(shape, list(seeds), signal=signal, flip=flip)
-    return Drawn(made.stack, made.heads, about={"relevant": made.relevant, "flips": made.flips})
+    return flipped(shape, list(seeds), signal=signal, flip=flip)
 
 
 FAMILIES: dict[str, Family] = {

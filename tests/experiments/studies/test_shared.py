@@ -1,15 +1,13 @@
-"""What claims share: sign tests, published loops, fits, chances."""
+"""What claims share: sign tests, published loops, fits."""
 
 import numpy as np
 import pytest
-from scipy.stats import hypergeom
 
 from attsvm import Sentences, proof_of_convergence, train
 from attsvm.datasets.sentences import closed, paper_example, realizable, unconfused
 from attsvm.experiments.group import selected_by
 from attsvm.experiments.studies.a.loss_transients import limit_lead
 from attsvm.experiments.studies.beyond.basins_by_proof import StartPlane, limit_room
-from attsvm.experiments.studies.beyond.proved_runs import as_few
 from attsvm.experiments.studies.d.generalization_on_unseen import mixed
 from attsvm.experiments.studies.shared.majority import chance, mostly
 from attsvm.experiments.studies.shared.published import factored_run, plain_run, published_stack
@@ -112,10 +110,3 @@ def test_a_solution_has_room_and_what_has_room_is_proved_far_out(kind):
             if limit_room(here, W / np.linalg.norm(W), found, lr=0.1) > 0.01:
                 far = 1e6 * W / np.linalg.norm(W)
                 assert proof_of_convergence(here.tokens, far, head=here.v, lr=0.1).proved
-
-
-@pytest.mark.parametrize("given", [(10, 10, 100, 100), (3, 10, 45, 100), (0, 5, 12, 12)])
-def test_a_chance_is_hypergeometric(given):
-    few, of, earlier, of_earlier = given
-    law = hypergeom(of + of_earlier, few + earlier, of)
-    assert as_few(*given) == pytest.approx(law.cdf(few), rel=1e-9)

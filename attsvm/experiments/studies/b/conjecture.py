@@ -17,8 +17,8 @@ from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate
 from attsvm.experiments.group import Group, cosine
+from attsvm.experiments.studies.shared.plain_descent import smoothness
 from attsvm.experiments.studies.shared.random_instances import compact_sphere
-from attsvm.experiments.studies.shared.stated_cone import lipschitz
 from attsvm.experiments.study import (
     Found,
     Note,
@@ -112,7 +112,7 @@ def measure(
         if one.tight and one.pulled:
             starts = _starts(group, b, one, sizes=sizes, along=along, far=far)
             # Far out the plain steps are too short for any run to get anywhere.
-            runs.append(("gd", starts[:plain], 1 / lipschitz(tokens, v), gd_steps))
+            runs.append(("gd", starts[:plain], 1 / smoothness(tokens, v), gd_steps))
             runs.append(("ngd", starts, group.run["lr"], ngd_steps))
         elif one.tight and one.pulled is False and one.held:
             start = one.along(one.held[0], far)[None]

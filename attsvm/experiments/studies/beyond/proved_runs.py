@@ -8,29 +8,22 @@ fixed by the theorems and by earlier runs on other draws (docs/convergence-evide
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import comb
 from typing import Any
 
 import numpy as np
+from scipy.stats import hypergeom
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate
 from attsvm.experiments.group import Group, selected_by
 from attsvm.experiments.studies.shared.attending_runs import selected_problems
-from attsvm.experiments.studies.shared.first_proofs import (
-    BEFORE,
-    FIRST,
-    LAST,
-    LATER,
-    first_proved,
-)
+from attsvm.experiments.studies.shared.first_proofs import BEFORE, FIRST, LAST, LATER, first_proved
 from attsvm.experiments.studies.shared.plain_descent import smoothness
-from attsvm.experiments.studies.shared.rows import stacked_columns, thinned
+from attsvm.experiments.studies.shared.rows import stacked_columns
 from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve_many import solve_many
-from attsvm.theory.convergence import ConvergenceProof
 from attsvm.theory.convergence.prover import Prover, prover
 from attsvm.theory.optima import score_gaps
 
@@ -45,18 +38,14 @@ EARLIER = {
 MEDIANS = {"2x3x3": 14.0, "3x4x4": 26.0, "6x8x10": 52.7, "10x10x15": 123.0, "20x5x12": 183.0}
 # The size on which plain and mirror descent are run as well.
 ONE_SIZE = (6, 8, 10)
-# Records of further steps that are looked at, the first included.
-_FURTHER = 9
 # What must not be seen of a proof, by the column that counts it.
 FAULTS = {
-    "again": "saved proofs that do not come out again",
     "refused": "proofs, every third, that their own recheck refuses",
     "earlier": "runs that are proved one record earlier than said",
     "left": "saved records after a proof with another selection",
     "above": "saved records above a proved bound",
     "uncertified": "proved runs without a certified solution at their last tokens",
     "walked_away": "proved runs that leave their selection in further steps of the longest length",
-    "walked_above": "records of these above a proved bound",
 }
 
 
@@ -78,20 +67,13 @@ def measure(group: Group, start: int, further: int, block: int) -> dict[str, Any
     lr = np.array([run["lr"] or 1 / smoothness(t, v) for t, v in zip(tokens, heads, strict=True)])
     steps, W = _trained(tokens, heads, seeds, start, lr, run)
     found = solve_many(selected_problems(tokens, W[-1]), "frobenius" if p == 2 else f"l{p:g}")
-    runs = []
-    for b, (t, v, best) in enumerate(zip(tokens, heads, found, strict=True)):
-        judge = prover(t, head=v, optimizer=optimizer, lr=float(lr[b]))
-        runs.append(_seen(seeds[b], judge, steps, W[:, b], best))
-    for b, (row, proof) in enumerate(runs):
-        if proof.proved:
-            path = train(
-                tokens[b], head=heads[b], optimizer=optimizer, lr=proof.longest_step, steps=further,
-                init={"W": proof.W},
-            )  # fmt: skip
-            row["walked_away"] = int((path.changed > 0).any())
-            walk = path.weights["W"][thinned(path.steps, _FURTHER)[1:], 0]
-            row["walked_above"] = _walked_above(proof, found[b], walk)
-    return stacked_columns([row for row, _ in runs])
+    judges = [
+        prover(t, head=v, optimizer=optimizer, lr=float(each))
+        for t, v, each in zip(tokens, heads, lr, strict=True)
+    ]
+    return stacked_columns([
+        _seen(seeds[b], judge, steps, W[:, b], found[b], further) for b, judge in enumerate(judges)
+    ])  # fmt: skip
 
 
 def _power(optimizer: str) -> float:
@@ -100,10 +82,10 @@ def _power(optimizer: str) -> float:
 
 
 def _seen(
-    seed: int, judge: Prover, steps: Ints, W: Floats, best: Certificate
-) -> tuple[dict[str, Any], ConvergenceProof]:
-    """The row of a run W (R, d, d), without further steps, and its first proof."""
-    places, proved = first_proved(judge, W)
+    seed: int, judge: Prover, steps: Ints, W: Floats, best: Certificate, further: int
+) -> dict[str, Any]:
+    """The row of a run W (R, d, d) and of further steps from its first proof."""
+    places, _ = first_proved(judge, W)
     seen = np.ascontiguousarray(W[places])
     proof = judge.prove(seen[FIRST], explain=False)
     tokens, kept = proof.tokens, selected_by(proof.tokens, seen[FIRST])
@@ -112,25 +94,31 @@ def _seen(
         "theorem": "", "kept": " ".join(map(str, kept)), **dict.fromkeys(FAULTS, 0),
         **dict.fromkeys(("norm", "pressed", "gap", "wide"), np.nan),
     }  # fmt: skip
-    row["again"] = int(proof.proved != proved)
     if not proof.proved:
-        return row, proof
+        return row
     p = _power(proof.optimizer)
     norm = float((np.abs(seen[FIRST]) ** p).sum() ** (1 / p))
     row |= {"norm": norm, "theorem": str(proof.theorem)}
     row["refused"] = int(seed % 3 == 0 and not proof.verify())
     if places[BEFORE] < places[FIRST]:
         row["earlier"] = int(judge.prove(seen[BEFORE], explain=False).proved)
+    path = train(
+        tokens, head=proof.head, optimizer=proof.optimizer, lr=proof.longest_step, steps=further,
+        init={"W": proof.W},
+    )  # fmt: skip
+    row["walked_away"] = int((path.changed > 0).any())
     row["uncertified"] = int(best.W is None)
     if best.W is None:
-        return row, proof
+        return row
     row |= {"gap": float(best.gap), "wide": float(best.gap) / best.norm.tolerance}
     for r in (LATER, LAST):
         row["left"] += int((selected_by(tokens, seen[r]) != kept).any())
         bound = float(proof.bound(steps[places[r]] - steps[places[FIRST]]))
         row["above"] += int(np.isfinite(bound) and _above(seen[r], best, bound))
-    row["pressed"] = _pressed(tokens, proof.head, kept, best, norm)
-    return row, proof
+    gaps, rows = score_gaps(tokens, kept, proof.head)[0], best.problem.rows
+    better = gaps[rows[:, 0], rows[:, 2]] < 0
+    row["pressed"] = float(norm / best.upper * (best.margins[better] - 1).min(initial=np.inf))
+    return row
 
 
 def _trained(
@@ -151,41 +139,13 @@ def _trained(
     return paths[0].steps, np.concatenate([path.weights["W"] for path in paths], axis=1)
 
 
-def _angle(W: Floats, V: Floats) -> float:
-    """The angle of two directions, without cancellation."""
-    apart = float(np.linalg.norm(W / np.linalg.norm(W) - V / np.linalg.norm(V)))
-    return float(2 * np.arcsin(min(apart / 2, 1.0)))
-
-
 def _above(W: Floats, best: Certificate, bound: float) -> bool:
     """Whether 1 − corr(W, W^mm) is above the bound, W^mm within the certificate's own angle."""
-    known = np.arccos(np.clip(best.lower / best.upper, -1, 1)) + 1e-12
-    return _angle(W, np.asarray(best.W)) > 2 * np.arcsin(np.sqrt(min(bound, 2.0) / 2)) + known
-
-
-def _walked_above(proof: ConvergenceProof, best: Certificate, walk: Floats) -> int:
-    """The records (R, d, d) of further steps that are above the bound of a tube."""
-    if proof.theorem != "tube" or best.W is None:
-        return 0
     V = np.asarray(best.W)
-    heights = np.einsum("rxy,xy->r", walk, V) / (V**2).sum()
-    bounds = proof.constants["rate"] / heights**2 * (1 + 1e-6)
-    return sum(_above(M, best, float(bound)) for M, bound in zip(walk, bounds, strict=True))
-
-
-def _pressed(tokens: Tokens, v: Floats, alpha: Ints, best: Certificate, norm: float) -> float:
-    """‖W‖/N times the least slack, at the solution, of a token with a better score."""
-    gaps, _ = score_gaps(tokens, alpha, v)
-    rows = best.problem.rows
-    better = gaps[rows[:, 0], rows[:, 2]] < 0
-    return float(norm / best.upper * (best.margins[better] - 1).min(initial=np.inf))
-
-
-def as_few(few: int, of: int, earlier: int, of_earlier: int) -> float:
-    """The chance of so few or fewer here if both shares were one (hypergeometric)."""
-    every = comb(of + of_earlier, few + earlier)
-    ways = (comb(of, k) * comb(of_earlier, few + earlier - k) for k in range(few + 1))
-    return sum(ways) / every
+    apart = float(np.linalg.norm(W / np.linalg.norm(W) - V / np.linalg.norm(V)))
+    known = np.arccos(np.clip(best.lower / best.upper, -1, 1)) + 1e-12
+    allowed = np.arcsin(np.sqrt(min(bound, 2.0) / 2)) + known / 2
+    return bool(np.arcsin(min(apart / 2, 1.0)) > allowed)
 
 
 def _median(norms: Any) -> float:
@@ -203,7 +163,9 @@ def checks(table: Table, thresholds: Any) -> Iterator[Found]:
         yield info(f"{name}: share proved in {steps:,} steps", rows.proved.mean())
         if name in EARLIER and steps >= EARLIER[name][2]:
             few, of, _ = EARLIER[name]
-            chance = as_few(int(rows.proved.sum()), len(rows), few, of)
+            # The chance of so few or fewer here if both shares were one.
+            chance = hypergeom.cdf(rows.proved.sum(), of + len(rows), few + rows.proved.sum(),
+                                   len(rows))  # fmt: skip
             yield at_least(f"{name}: chance of so few, were it {few} of {of}", chance, 1e-3)
         if optimizer == "ngd" and lr == 0.1:
             earlier = MEDIANS[size]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import softmax
 
-from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.arrays import Bools, Ints
 from attsvm.api import train
 from attsvm.experiments.group import Group, selected_by
 from attsvm.experiments.studies.shared.attending_runs import uniform_starts
@@ -17,8 +17,7 @@ from attsvm.experiments.studies.shared.rows import stacked_columns, thinned
 from attsvm.experiments.study import Found, Note, Premises, Study, at_least, at_most, equals, info
 from attsvm.norms import norm_of
 from attsvm.problem.selection import Selection
-from attsvm.problem.tokens import Tokens
-from attsvm.theory.optima import Optimality, optimality, score_gaps
+from attsvm.theory.optima import optimality
 from attsvm.theory.outcome import DECIDED
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def measure(group: Group, start: int, judged_at: int, sure: float) -> dict[str, 
         s = softmax(logits, axis=2)
         least = s.max(axis=2).min(axis=1)
         begin, last, after = _longest_stay(path.steps, top, least >= sure)
-        stay, early, end = (_verdict(t, v, top[k]) for k in (last, at, -1))
+        stay, early, end = (optimality(t, Selection.of(t, top[k]), v) for k in (last, at, -1))
         i = int((top[last] != top[-1]).argmax())
         a, b = top[last, i], top[-1, i]
         moved = bool((top[at] != top[-1]).any())
@@ -61,24 +60,9 @@ def measure(group: Group, start: int, judged_at: int, sure: float) -> dict[str, 
             "stay_kind": _KINDS[stay.locally], "stay_gap": float(stay.certificate.gap),
             "early_kind": _KINDS[early.locally] if least[at] >= DECIDED else "not saturated",
             "early_gap": float(early.certificate.gap), "moved": moved,
-            "nearest": _nearest(t, v, top[at], early) if moved else np.nan,
             "end_kind": _KINDS[end.locally], "end_gap": float(end.certificate.gap),
         })  # fmt: skip
     return stacked_columns(parts)
-
-
-def _verdict(tokens: Tokens, v: Floats, alpha: Ints) -> Optimality:
-    return optimality(tokens, Selection.of(tokens, alpha), v)
-
-
-def _nearest(tokens: Tokens, v: Floats, alpha: Ints, verdict: Optimality) -> float:
-    """The least margin, at the certified direction, over a token with a better score."""
-    if verdict.certificate.W is None:
-        return float("nan")
-    gaps, _ = score_gaps(tokens, alpha, v)
-    rows = verdict.certificate.problem.rows
-    better = gaps[rows[:, 0], rows[:, 2]] < 0
-    return float(verdict.certificate.margins[better].min(initial=np.inf))
 
 
 def _longest_stay(steps: Ints, top: Ints, sure: Bools) -> tuple[int, int, int]:
@@ -102,11 +86,7 @@ def _watched(table: DataFrame, count: int) -> DataFrame:
 
 
 def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
-    """A long stay on tokens certified wrong is left, and every run ends at certified ones.
-
-    A selection certified locally optimal can be left as well, while a better token is nearly tight
-    and the norm is not yet large: how many do is noted.
-    """
+    """A long stay on tokens certified wrong is left, and every run ends at certified ones."""
     runs, watched = table.drop_duplicates("seed"), _watched(table, thresholds["watched"])
     for run in watched.itertuples():
         yield equals(f"seed {run.seed}: certified locally optimal at the end",
@@ -134,8 +114,7 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     if len(lost):
         yield Note(
             f"{len(lost)} of {len(local)} runs leave tokens that are certified locally optimal: "
-            "the verdict is on the limit of large norms, and a better token is nearly tight "
-            f"(margin {lost.nearest.min():.4f} where tight is 1) while the norm is still moderate"
+            "the verdict is on the limit of large norms, and the norm is still moderate"
         )
 
 

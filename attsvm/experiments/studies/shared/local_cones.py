@@ -85,37 +85,16 @@ def descend(
     records: int = 1,
 ) -> tuple[Ints, Floats]:
     """Normalized descent with step lr (K,) from each start, so many steps (K,): the steps of the
-    records (R, K) and the weights (R, K, ...); of a single record, the end.
-
-    Steps of length 1 in weights/lr with keys times lr are the same descent.
-    """
-    out = np.empty((records, *start.shape))
-    at = np.empty((records, len(start)), dtype=np.int64)
+    records (R, K) and the weights (R, K, ...); of a single record, the end."""
     name = "p" if model == "prompt" else "W"
-    scale = lr.reshape(-1, *[1] * (start.ndim - 1))
-    for count in np.unique(steps).tolist():
-        here = np.flatnonzero(steps == count).tolist()
-        scaled = [
-            Tokens(
-                t.X,
-                keys=step * np.asarray(t.keys),
-                labels=t.labels,
-                queries=None if model == "prompt" else t.queries,
-            )
-            for step, (t, _) in ((lr[k], stack[k]) for k in here)
-        ]
-        path = train(
-            scaled,
-            model=model,
-            head=np.stack([stack[k][1] for k in here]),
-            lr=1.0,
-            steps=count,
-            init={name: start[here] / scale[here]},
-        )
+    at, out = [], []
+    for k, (t, v) in enumerate(stack):
+        path = train(t, model=model, head=v, lr=float(lr[k]), steps=int(steps[k]),
+                     init={name: start[[k]]})  # fmt: skip
         rows = np.linspace(len(path.steps) - 1, 0, records).round().astype(int)[::-1]
-        out[:, here] = path.weights[name][rows] * scale[here]
-        at[:, here] = path.steps[rows][:, None]
-    return at, out
+        at.append(path.steps[rows])
+        out.append(path.weights[name][rows, 0])
+    return np.stack(at, axis=1), np.stack(out, axis=1)
 
 
 def steps_needed(cones: Sequence[LocalCone], best: Floats, *, most: int) -> Ints:

@@ -1,9 +1,9 @@
-"""Random instances of the averaged experiments, and where a trained W stands on one of them."""
+"""Random instances of the averaged experiments."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +13,8 @@ from attsvm.experiments.group import Drawn
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.theory.optima import Optimality, optimality
-from attsvm.theory.outcome import DECIDED
 from attsvm.training.models.gradient.attention import attend
 from attsvm.training.models.gradient.batch import Batch
-
-Standing = Literal["global", "local", "saturated", "undecided", "unknown"]
 
 
 def drawn(shape: Sequence[int], seed: int, **options: Any) -> tuple[Tokens, Floats]:
@@ -74,23 +70,3 @@ def attention(tokens: Tokens, W: Floats) -> Floats:
 def best_problem(tokens: Tokens, v: Any) -> Problem:
     """The problem of the best tokens under the head v."""
     return Problem.of(tokens, Selection.best(tokens, v))
-
-
-def standing(
-    tokens: Tokens, v: Floats, W: Floats, norm: str = "frobenius"
-) -> tuple[Standing, Optimality]:
-    """Where W stands, and the verdict on the tokens it attends to most.
-
-    undecided: some input spreads its attention; saturated: the selection is not locally optimal;
-    local, global: the selection is certified so, and training may still leave it; unknown: the
-    certificate is too weak.
-    """
-    s = attention(tokens, W)
-    found = optimality(tokens, Selection.of(tokens, s.argmax(axis=1)), v, norm)
-    if s.max(axis=1).min() < DECIDED:
-        return "undecided", found
-    if found.locally is None:
-        return "saturated" if found.kind == "infeasible" else "unknown", found
-    if not found.locally:
-        return "saturated", found
-    return ("global" if found.globally else "local"), found
