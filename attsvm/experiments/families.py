@@ -42,16 +42,12 @@ def sphere(
     equal_scores: all but an input's best token share one score. queries: "free", or "first" for
     each input's first token.
     """
-    from attsvm.experiments.studies.shared.random_instances import self_attending, stacked
+    from attsvm.experiments.studies.shared.random_instances import stacked
 
     shape = sized(n, T, d)
-    if queries == "first":
-        pairs = [self_attending(shape, seed) for seed in seeds]
-        return Drawn([t for t, _ in pairs], np.stack([v for _, v in pairs]))
-    if queries != "free":
+    if queries not in ("free", "first"):
         raise Unsupported(f'queries is {queries!r}: it is "free" or "first"')
-    tokens, heads = stacked(shape, list(seeds), equal_scores=equal_scores)
-    return Drawn(tokens, heads)
+    return Drawn(*stacked(shape, list(seeds), equal_scores=equal_scores, queries=queries))
 
 
 def gaussian(

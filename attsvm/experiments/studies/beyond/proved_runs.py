@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import hypergeom
 
-from attsvm._utils.arrays import Floats, Ints
+from attsvm._utils.arrays import Floats
 from attsvm.api import train
 from attsvm.certificate import Certificate
 from attsvm.experiments.group import Group, selected_by
@@ -22,10 +22,10 @@ from attsvm.experiments.studies.shared.first_proofs import BEFORE, FIRST, LAST, 
 from attsvm.experiments.studies.shared.plain_descent import smoothness
 from attsvm.experiments.studies.shared.rows import stacked_columns
 from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals, info
-from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.convergence.prover import Prover, prover
 from attsvm.theory.optima import score_gaps
+from attsvm.training.path import Path
 
 # Proved runs of so many, within so many steps, on other draws.
 EARLIER = {
@@ -65,14 +65,21 @@ def measure(group: Group, start: int, further: int, block: int) -> dict[str, Any
     tokens, heads = [group.tokens[b] for b in which], group.heads[which]
     seeds = [group.seeds[b] for b in which]
     lr = np.array([run["lr"] or 1 / smoothness(t, v) for t, v in zip(tokens, heads, strict=True)])
-    steps, W = _trained(tokens, heads, seeds, start, lr, run)
-    found = solve_many(selected_problems(tokens, W[-1]), "frobenius" if p == 2 else f"l{p:g}")
+    paths = [
+        train(
+            t, head=v, optimizer=optimizer, lr=float(each), steps=run["steps"],
+            init={"W": np.random.default_rng([start, seed]).standard_normal((1, t.d, t.d))},
+        )
+        for t, v, each, seed in zip(tokens, heads, lr, seeds, strict=True)
+    ]  # fmt: skip
+    ends = np.stack([path.weights["W"][-1, 0] for path in paths])
+    found = solve_many(selected_problems(tokens, ends), "frobenius" if p == 2 else f"l{p:g}")
     judges = [
         prover(t, head=v, optimizer=optimizer, lr=float(each))
         for t, v, each in zip(tokens, heads, lr, strict=True)
     ]
     return stacked_columns([
-        _seen(seeds[b], judge, steps, W[:, b], found[b], further) for b, judge in enumerate(judges)
+        _seen(seeds[b], judge, paths[b], found[b], further) for b, judge in enumerate(judges)
     ])  # fmt: skip
 
 
@@ -81,10 +88,9 @@ def _power(optimizer: str) -> float:
     return float(optimizer.partition(":")[2] or 2.0)
 
 
-def _seen(
-    seed: int, judge: Prover, steps: Ints, W: Floats, best: Certificate, further: int
-) -> dict[str, Any]:
-    """The row of a run W (R, d, d) and of further steps from its first proof."""
+def _seen(seed: int, judge: Prover, run: Path, best: Certificate, further: int) -> dict[str, Any]:
+    """The row of a run and of further steps from its first proof."""
+    steps, W = run.steps, run.weights["W"][:, 0]
     places, _ = first_proved(judge, W)
     seen = np.ascontiguousarray(W[places])
     proof = judge.prove(seen[FIRST], explain=False)
@@ -119,24 +125,6 @@ def _seen(
     better = gaps[rows[:, 0], rows[:, 2]] < 0
     row["pressed"] = float(norm / best.upper * (best.margins[better] - 1).min(initial=np.inf))
     return row
-
-
-def _trained(
-    tokens: list[Tokens], heads: Floats, seeds: Sequence[int], start: int, lr: Floats,
-    run: dict[str, Any],
-) -> tuple[Ints, Floats]:  # fmt: skip
-    """The steps (R,) and the weights (R, B, d, d): one stack, or one by one where lr differs."""
-    d, B = tokens[0].d, len(tokens)
-    W = np.stack([np.random.default_rng([start, seed]).standard_normal((d, d)) for seed in seeds])
-    parts = [slice(0, B)] if run["lr"] else [slice(b, b + 1) for b in range(B)]
-    paths = [
-        train(
-            tokens[part], head=heads[part], optimizer=run["optimizer"], lr=float(lr[part][0]),
-            steps=run["steps"], init={"W": W[part]},
-        )
-        for part in parts
-    ]  # fmt: skip
-    return paths[0].steps, np.concatenate([path.weights["W"] for path in paths], axis=1)
 
 
 def _above(W: Floats, best: Certificate, bound: float) -> bool:

@@ -47,7 +47,7 @@ def measure(group: Group, lr: float, longest: int) -> dict[str, Any]:
 def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Own exponent the nearest in the mean, the median, and wherever the selections agree."""
     ends = ends_of(table)
-    tokens = pandas.Table({name: rows.tokens for name, rows in ends.items()})
+    tokens = pandas.DataFrame({name: rows.tokens for name, rows in ends.items()})
     agree = tokens[list(EXPONENTS)].nunique(axis=1) == 1
     for p in EXPONENTS:
         away = ends[p][[f"to_{q}" for q in EXPONENTS]].rename(columns=lambda name: name[3:])

@@ -17,11 +17,15 @@ from attsvm.training.models.gradient.attention import attend
 from attsvm.training.models.gradient.batch import Batch
 
 
-def drawn(shape: Sequence[int], seed: int, **options: Any) -> tuple[Tokens, Floats]:
-    """Tokens and head of the unit-sphere family, shape = (n, T, d)."""
+def drawn(
+    shape: Sequence[int], seed: int, *, queries: str = "free", **options: Any
+) -> tuple[Tokens, Floats]:
+    """Tokens and head of the unit-sphere family, shape = (n, T, d); queries: "free", or "first" for
+    each input's first token."""
     n, T, d = shape
     arrays = sphere_arrays(n, T, d, seed=seed, **options)
-    return Tokens(arrays["X"], queries=arrays["z"], labels=arrays["y"]), arrays["v"]
+    z = arrays["z"] if queries == "free" else queries
+    return Tokens(arrays["X"], queries=z, labels=arrays["y"]), arrays["v"]
 
 
 def compact(shape: Sequence[int], seed: int) -> tuple[Tokens, Floats]:
@@ -43,13 +47,6 @@ def compact_sphere(seeds: Sequence[int], n: int, T: int, d: int) -> Drawn:
     """The family of `drawn`, each instance in the coordinates of `compact`."""
     pairs = [compact((n, T, d), seed) for seed in seeds]
     return Drawn([tokens for tokens, _ in pairs], np.stack([v for _, v in pairs]))
-
-
-def self_attending(shape: Sequence[int], seed: int) -> tuple[Tokens, Floats]:
-    """The same draw with each input's first token as its query."""
-    n, T, d = shape
-    arrays = sphere_arrays(n, T, d, seed=seed)
-    return Tokens(arrays["X"], queries="first", labels=arrays["y"]), arrays["v"]
 
 
 def stacked(

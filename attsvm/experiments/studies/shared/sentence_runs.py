@@ -16,6 +16,7 @@ from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate, certify
 from attsvm.datasets.sentences import closed
+from attsvm.experiments.studies.shared.mirror_runs import divergence
 from attsvm.experiments.studies.shared.rows import thinned
 from attsvm.experiments.study import Premises, Table
 from attsvm.next_token.attention import Contexts
@@ -25,7 +26,6 @@ from attsvm.next_token.problems import Columns, decoder_problem, solve_attention
 from attsvm.next_token.realizable import realizability
 from attsvm.next_token.sentences import Sentences
 from attsvm.next_token.training.train import Stages
-from attsvm.theory.measures import bregman
 from attsvm.theory.rates import fit
 
 # Tokens of a drawn set.
@@ -158,9 +158,7 @@ def decoder_best(data: Sentences) -> Certificate:
 
 def away(W: Floats, best: Certificate | Columns) -> Floats:
     """1 − cos (R,) of the records (R, …) after the start; nan without a certified solution."""
-    if best.W is None or not np.isfinite(best.gap):
-        return np.full(len(W), np.nan)
-    return np.asarray(bregman(W, best.W, 2.0))
+    return divergence(W, best, "2")
 
 
 def decay(steps: Ints, above: Floats, late: int) -> tuple[float, float]:
