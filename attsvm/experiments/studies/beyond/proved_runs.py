@@ -247,4 +247,5 @@ STUDY = Study(
         "xlabel": "length of a step",
         "ylabel": "",
     },
+    tolerances={"wide": 1e-3},
 )
