@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate
+from attsvm.experiments.group import Group, selected_by
+from attsvm.problem.problem import Problem
+from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.theory.optima import score_gaps
+from attsvm.solvers.solve_many import solve_many
+from attsvm.theory.optima import local_optima, score_gaps, verdict_on
 
 
 @dataclass(frozen=True)
@@ -123,3 +128,87 @@ def steps_needed(cones: Sequence[LocalCone], best: Floats, *, most: int) -> Ints
     reach = np.array([c.pace for c in cones]) * most
     short = reach < np.linalg.norm(best.reshape(len(best), -1), axis=1)
     return np.where(short, 10 * most, most)
+
+
+@dataclass(frozen=True, eq=False)
+class ConeRun:
+    """Descent from the edge of the cone of one feasible selection, or from near its direction.
+
+    place: of the instance in its group. local: whether the selection is locally optimal, None where
+    that is open. steps (R,), W (R, ...): the records.
+    """
+
+    place: int
+    pair: tuple[Tokens, Floats]
+    alpha: Ints
+    best: Certificate
+    local: bool | None
+    cone: LocalCone
+    start: Floats
+    steps: Ints
+    W: Floats
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """The columns that all rows of the selection share."""
+        local = "open" if self.local is None else "yes" if self.local else "no"
+        return {"selection": " ".join(map(str, self.alpha)), "local": local}
+
+    @property
+    def end(self) -> dict[str, Any]:
+        """‖W(0)/R − W^mm‖ over the tilt (off), and whether the tokens (kept) and the direction too
+        (stayed) are kept."""
+        best = np.asarray(self.best.W).reshape(self.start.shape)
+        kept = self.selects(self.W[-1])
+        return {
+            "off": float(np.linalg.norm(self.start / self.cone.radius - best) / self.cone.tilt),
+            "kept": kept,
+            "stayed": kept and self.cone.holds(self.start, self.W[-1], best=best),
+            "gap": float(self.best.gap),
+        }
+
+    def selects(self, W: Floats) -> bool:
+        """Whether the weights select the tokens of the run."""
+        M = W.reshape(np.asarray(self.best.W).shape)
+        return bool((selected_by(self.pair[0], M) == self.alpha).all())
+
+
+def cone_runs(
+    group: Group, draws: Sequence[np.random.Generator], *, model: str, margin: float, pull: float,
+    tilt: float, pace: float, records: int = 1,
+) -> list[ConeRun]:  # fmt: skip
+    """A run for every feasible selection of the instances, each tilted by its instance's stream."""
+    listed = [
+        (b, (tokens, v), np.asarray(alpha))
+        for b, (tokens, v) in enumerate(zip(group.tokens, group.heads, strict=True))
+        for alpha in local_optima(tokens, v).choices
+    ]
+    keep = [Selection.of(pair[0], alpha) for _, pair, alpha in listed]
+    best = solve_many([
+        Problem.of(one[1][0], selection) for one, selection in zip(listed, keep, strict=True)
+    ])  # fmt: skip
+    local = [
+        verdict_on(tokens, selection, v, c).locally
+        for (_, (tokens, v), _), selection, c in zip(listed, keep, best, strict=True)
+    ]
+    cones = [
+        cone(*pair, c, choice=alpha, local=yes is True, margin=margin, pull=pull, tilt=tilt,
+             pace=pace)
+        for (_, pair, alpha), c, yes in zip(listed, best, local, strict=True)
+    ]  # fmt: skip
+    W = np.stack([np.asarray(c.require().W) for c in best])
+    W = W[:, :, 0] if model == "prompt" else W
+    noise = np.stack([draws[b].standard_normal(W.shape[1:]) for b, _, _ in listed])
+    noise /= np.linalg.norm(noise, axis=tuple(range(1, W.ndim)), keepdims=True)
+    each = (-1, *[1] * (W.ndim - 1))
+    R, lean, rate = (
+        np.array([getattr(c, name) for c in cones]) for name in ("radius", "tilt", "pace")
+    )
+    start = R.reshape(each) * (W + lean.reshape(each) * noise)
+    count = steps_needed(cones, W, most=group.run["steps"])
+    at, end = descend([pair for _, pair, _ in listed], start, lr=rate * R, steps=count,
+                      model=model, records=records)  # fmt: skip
+    return [
+        ConeRun(*listed[k], best[k], local[k], cones[k], start[k], at[:, k], end[:, k])
+        for k in range(len(listed))
+    ]
