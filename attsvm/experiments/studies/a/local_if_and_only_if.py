@@ -14,11 +14,11 @@ from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at
 from attsvm.norms import norm_of
 
 
-def measure(group: Group, margin: float, pull: float, tilt: float, pace: float) -> dict[str, Any]:
+def measure(group: Group) -> dict[str, Any]:
     """A row for each feasible selection, started from the edge of its cone; feasible: how many
     selections of the instance are."""
     draws = [np.random.default_rng([*group.tokens[0].X.shape, seed, 7]) for seed in group.seeds]
-    runs = cone_runs(group, draws, model="prompt", margin=margin, pull=pull, tilt=tilt, pace=pace)
+    runs = cone_runs(group, draws, model="prompt", margin=1000.0)
     counts = np.bincount([run.place for run in runs])
     rows = [
         {
@@ -70,13 +70,7 @@ STUDY = Study(
     "where B cites it (v1, p. 12), on regularization paths; ours is on descent.",
     family=prompts,
     grid={"n T d": [(2, 4, 4), (3, 3, 5)]},
-    run={
-        "margin": 1000.0,
-        "pull": 0.01,
-        "tilt": 1e-3,
-        "pace": 0.002,
-        "steps": 5000,
-    },
+    run={"steps": 5000},
     seeds=20,
     group=5,
     measure=measure,

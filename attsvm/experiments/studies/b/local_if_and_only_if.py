@@ -27,10 +27,7 @@ _BLANK: dict[str, Any] = {
 }  # fmt: skip
 
 
-def measure(
-    group: Group, margin: float, pull: float, tilt: float, pace: float, records: int, edges: int,
-    stated_lr: float, stated_steps: int,
-) -> dict[str, Any]:  # fmt: skip
+def measure(group: Group, edges: int, stated_steps: int, stated_lr: float = 0.05) -> dict[str, Any]:
     """Normalized descent from near the certified direction of every feasible selection.
 
     Rows "selection" are of one run each; of locally optimal ones with a cone in v1 its R and the
@@ -39,8 +36,7 @@ def measure(
     whether it is proved to converge (first), its end is (late) or its tokens are kept.
     """
     draws = [np.random.default_rng([group.run["start"], seed]) for seed in group.seeds]
-    runs = cone_runs(group, draws, model="weight", margin=margin, pull=pull, tilt=tilt, pace=pace,
-                     records=records)  # fmt: skip
+    runs = cone_runs(group, draws, model="weight", margin=100.0, records=40)
     rows: list[dict[str, Any]] = []
     stated: list[tuple[ConeRun, StatedCone]] = []
     for run in runs:
@@ -149,21 +145,7 @@ STUDY = Study(
     "token in every input and leave the R of the direction open, and in one derived here from the "
     "slack of the better-scoring tokens.",
     family="sphere",
-    run={
-        "n": 2,
-        "T": 4,
-        "d": 3,
-        "start": 0,
-        "margin": 100.0,
-        "pull": 0.01,
-        "tilt": 1e-3,
-        "pace": 0.002,
-        "steps": 5000,
-        "records": 40,
-        "edges": 5,
-        "stated_lr": 0.05,
-        "stated_steps": 5000,
-    },
+    run={"n": 2, "T": 4, "d": 3, "steps": 5000, "edges": 5, "stated_steps": 5000},
     seeds=30,
     group=6,
     measure=measure,

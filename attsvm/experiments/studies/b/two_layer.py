@@ -121,7 +121,7 @@ def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     yield Premises(
         second,
         f"{count[LAYERS[0]]} first layers; {second} second ones are judged, in the others two "
-        "positions attend to each other and leave the first layer as one and the same token",
+        "positions leave the first layer as the same token",
         gap,
     )
 

@@ -105,18 +105,12 @@ def last(table: DataFrame) -> DataFrame:
 def checks_on_ends(name: str, ends: DataFrame, thresholds: Any) -> Iterator[Check]:
     """The checks on one family of runs, from its rows of the last step."""
     places = ends.end.value_counts(normalize=True)
-    counts = ends.end.value_counts()
     local = places.get("global", 0.0) + places.get("local", 0.0)
     yield at_least(f"{name}: mean correlation to the solution of the selected tokens",
                    ends.correlation.mean(skipna=False), thresholds["correlation"])  # fmt: skip
     yield at_least(f"{name}: share of runs that end at locally optimal tokens", local,
                    thresholds["local"])  # fmt: skip
     yield info(f"{name}: share of runs that end at the best tokens", places.get("global", 0.0))
-    yield info(f"{name}: runs saturated on tokens that are not locally optimal",
-               counts.get("saturated", 0))  # fmt: skip
-    yield info(f"{name}: runs undecided or unknown",
-               counts.get("undecided", 0) + counts.get("unknown", 0))  # fmt: skip
-    yield info(f"{name}: mean certified margin share", ends.share.mean())
 
 
 def direction_figure(lines: str, xlabel: str = "step") -> dict[str, Any]:

@@ -56,7 +56,7 @@ def parts(p: Floats, best: Floats) -> tuple[float, float]:
 
 def cone(
     tokens: Tokens, v: Floats, best: Certificate, *, choice: Ints, local: bool, margin: float,
-    pull: float, tilt: float, pace: float,
+    pull: float = 0.01, tilt: float = 1e-3, pace: float = 0.002,
 ) -> LocalCone:  # fmt: skip
     """The cone of a selection, which is started from its edge; what is not locally optimal has
     none, and starts within a small tilt of its direction."""
@@ -174,10 +174,13 @@ class ConeRun:
 
 
 def cone_runs(
-    group: Group, draws: Sequence[np.random.Generator], *, model: str, margin: float, pull: float,
-    tilt: float, pace: float, records: int = 1,
+    group: Group, draws: Sequence[np.random.Generator], *, model: str, margin: float,
+    records: int = 1,
 ) -> list[ConeRun]:  # fmt: skip
-    """A run for every feasible selection of the instances, each tilted by its instance's stream."""
+    """A run for every feasible selection of the instances, each tilted by its instance's stream.
+
+    margin: the least R.
+    """
     listed = [
         (b, (tokens, v), np.asarray(alpha))
         for b, (tokens, v) in enumerate(zip(group.tokens, group.heads, strict=True))
@@ -192,8 +195,7 @@ def cone_runs(
         for (_, (tokens, v), _), selection, c in zip(listed, keep, best, strict=True)
     ]
     cones = [
-        cone(*pair, c, choice=alpha, local=yes is True, margin=margin, pull=pull, tilt=tilt,
-             pace=pace)
+        cone(*pair, c, choice=alpha, local=yes is True, margin=margin)
         for (_, pair, alpha), c, yes in zip(listed, best, local, strict=True)
     ]  # fmt: skip
     W = np.stack([np.asarray(c.require().W) for c in best])
