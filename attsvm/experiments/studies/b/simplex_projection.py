@@ -22,6 +22,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm.api import train
 from attsvm.experiments.group import Group
+from attsvm.experiments.statements.simplex_projection import best_attention
 from attsvm.experiments.studies.shared.random_instances import attention
 from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.tokens import Tokens
@@ -29,19 +30,6 @@ from attsvm.training.heads import Quadratic
 
 # Scores are whole numbers up to this, so that every sum below is exact.
 _LARGEST = 1000
-
-
-def optimum(scores: list[Fraction], penalty: Fraction) -> list[Fraction]:
-    """The one s of the simplex that meets the optimality conditions, exactly.
-
-    γ_t − 2λ s_t is some ν where s_t > 0, and γ_t ≤ ν elsewhere: every number of nonzeros is tried
-    on scores sorted downwards.
-    """
-    for k in range(1, len(scores) + 1):
-        nu = (sum(scores[:k], Fraction(0)) - 2 * penalty) / k
-        if scores[k - 1] > nu and all(g <= nu for g in scores[k:]):
-            return [(g - nu) / (2 * penalty) if g > nu else Fraction(0) for g in scores]
-    raise ArithmeticError("no attention meets the optimality conditions")
 
 
 _COUNTS = ("judged", "wrong", "from_the_best", "wrong_from_the_best", "one", "tight", "broken")
@@ -72,14 +60,14 @@ def exact_counts(seed: int) -> dict[str, int]:
             if not high > low:
                 continue
             penalty = low + share * (high - low)
-            s = optimum(scores, penalty)
+            s = best_attention(scores, penalty)
             count = sum(x > 0 for x in s)
             found[name] += 1
             found[wrong] += not 2 <= count <= tau
             found["tight"] += not _by_sums(scores, penalty, count)
             found["broken"] += sum(s) != 1
     for penalty in (share * gaps[0] / 2, gaps[0] / 2, gaps[0] / 2 * (1 + share)):
-        several = sum(x > 0 for x in optimum(scores, penalty)) > 1
+        several = sum(x > 0 for x in best_attention(scores, penalty)) > 1
         found["one"] += several != (2 * penalty > gaps[0])
     return found
 
