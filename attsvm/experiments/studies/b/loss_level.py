@@ -40,10 +40,7 @@ def scored(seeds: Sequence[int], scores: str, n: int, T: int, d: int) -> Drawn:
     return (sphere if scores == "free" else equal_scores)(seeds, n, T, d)
 
 
-def measure(
-    group: Group, begin: str, n: int, T: int, d: int, widest: float, edge: float,
-    plain_steps: int, flow_lr: float, flow_steps: int,
-) -> dict[str, Any]:  # fmt: skip
+def measure(group: Group, begin: str, n: int, T: int, d: int, plain_steps: int) -> dict[str, Any]:
     """Plain descent from starts of random size (random) or just below the level (edge), then
     normalized steps; instances whose best tokens no W selects are left out."""
     found = group.solved(group.best)
@@ -52,15 +49,15 @@ def measure(
         return columns_of([], _EMPTY)
     stack, heads = [group.tokens[b] for b in kept], group.heads[kept]
     seeds = [group.seeds[b] for b in kept]
-    _, W = random_starts(seeds, (n, T, d), widest=widest, start=int(group.run["start"]))
+    _, W = random_starts(seeds, (n, T, d), widest=4.0, start=int(group.run["start"]))
     if begin == "edge":
         best = [np.asarray(found[b].W) for b in kept]
         W = np.stack([
-            _edge(t, v, M, noise, edge)
+            _edge(t, v, M, noise, 0.999)
             for t, v, M, noise in zip(stack, heads, best, W, strict=True)
         ])  # fmt: skip
     path = own_descent(stack, heads, W, steps=plain_steps, records=30)
-    flow = followed(stack, heads, path.W[-1], lr=flow_lr, steps=flow_steps)
+    flow = followed(stack, heads, path.W[-1], lr=0.02, steps=10_000)
     rows = []
     for k, (t, v) in enumerate(zip(stack, heads, strict=True)):
         lr, c = 1 / smoothness(t, v), found[kept[k]]
@@ -143,13 +140,7 @@ STUDY = Study(
         "scores n T d": [("free", 3, 4, 6), ("equal", 3, 3, 4)],
         "begin": ["random", "edge"],
     },
-    run={
-        "widest": 4.0,
-        "edge": 0.999,
-        "plain_steps": 20_000,
-        "flow_lr": 0.02,
-        "flow_steps": 10_000,
-    },
+    run={"plain_steps": 20_000},
     seeds=40,
     group=20,
     measure=measure,

@@ -42,9 +42,8 @@ def scored(seeds: Sequence[int], scores: str, n: int, T: int, d: int) -> Drawn:
 
 
 def measure(
-    group: Group, descended: bool, radius: float, samples: int, rounds: int,
-    start_sizes: Sequence[float], plain_steps: int,
-) -> dict[str, Any]:  # fmt: skip
+    group: Group, descended: bool, samples: int, rounds: int, plain_steps: int
+) -> dict[str, Any]:
     """The point of least descent along W^mm that a search finds, and plain descent from starts of
     several sizes."""
     found = group.solved(group.best)
@@ -54,7 +53,7 @@ def measure(
         if c.status == "infeasible" or c.W is None:
             rows.append(about)
             continue
-        W = least_descent(t, v, c, radius=radius, seed=seed, samples=samples, rounds=rounds).W
+        W = least_descent(t, v, c, radius=30.0, seed=seed, samples=samples, rounds=rounds).W
         D = np.asarray(c.W)
         value = descent_along(t, v, W, D)
         error = np.nan
@@ -66,7 +65,7 @@ def measure(
         })  # fmt: skip
     if descended:
         inside = [b for b, row in enumerate(rows) if row["premise"] in ("B.1", "B.2")]
-        rows += _runs(group, found, inside, rows, start_sizes, plain_steps)
+        rows += _runs(group, found, inside, rows, plain_steps)
     return columns_of(rows, _EMPTY)
 
 
@@ -104,7 +103,7 @@ def _cosine(tokens: Tokens, v: Any, W: Floats, D: Floats) -> float:
 
 def _runs(
     group: Group, found: Sequence[Any], inside: Sequence[int], points: Sequence[dict[str, Any]],
-    start_sizes: Sequence[float], steps: int,
+    steps: int,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """The records of plain descent on these instances."""
     out: list[dict[str, Any]] = []
@@ -112,7 +111,7 @@ def _runs(
         return out
     stack, heads = [group.tokens[b] for b in inside], group.heads[list(inside)]
     start = int(group.run["start"])
-    for k, start_size in enumerate(start_sizes):
+    for k, start_size in enumerate((0.1, 1.0, 3.0)):
         draws = [np.random.default_rng([start + k, group.seeds[b]]) for b in inside]
         shape = found[inside[0]].problem.shape
         W = start_size * np.stack([draw.standard_normal(shape) for draw in draws])
@@ -168,9 +167,9 @@ def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     yield at_most("largest certified gap", gap, norm_of("frobenius").tolerance)
     yield Premises(
         tight + equal,
-        f"{tight} instances with all margins tight and {equal} with equal scores, each searched "
-        f"for its point of least descent; {len(last)} plain runs with η ≤ 1/L_W; "
-        f"{len(by['loose'])} instances with neither premise, judged by whether it can fail",
+        f"{tight} instances with all margins tight, {equal} with equal scores and "
+        f"{len(by['loose'])} with neither premise, each searched for its point of least descent; "
+        f"{len(last)} plain runs with η ≤ 1/L_W",
         gap,
     )
 
@@ -194,15 +193,7 @@ STUDY = Study(
             ("equal", 4, True),
         ]
     },
-    run={
-        "n": 3,
-        "T": 4,
-        "radius": 30.0,
-        "samples": 1000,
-        "rounds": 40,
-        "start_sizes": [0.1, 1.0, 3.0],
-        "plain_steps": 20_000,
-    },
+    run={"n": 3, "T": 4, "samples": 1000, "rounds": 40, "plain_steps": 20_000},
     seeds=24,
     group=8,
     measure=measure,
