@@ -71,7 +71,7 @@ def from_all_starts(
     that contradicts. run: plain descent from random starts, then normalized steps, which follow
     the same flow."""
     if part == "example":
-        rows = _example(EXAMPLE, (0.0, 1.0, 3.0, 6.0), example_steps)
+        rows = _example(example_steps)
     elif part == "search":
         rows = [
             {"seed": seed, "at_start": proved_end(t, v, contradicting_start(t, v)[1], _lr(t, v))}
@@ -85,8 +85,9 @@ def from_all_starts(
     return columns_of(rows, _EMPTY)
 
 
-def _example(seed: int, radii: Sequence[float], steps: int) -> list[Row]:
+def _example(steps: int) -> list[Row]:
     """The paths of the two-input example from (R, 0)."""
+    radii = (0.0, 1.0, 3.0, 6.0)
     tokens, v = two_inputs()
     lr = _lr(tokens, v)
     W = np.zeros((len(radii), 2, 2))
@@ -96,7 +97,7 @@ def _example(seed: int, radii: Sequence[float], steps: int) -> list[Row]:
     out: list[Row] = []
     for k, R in enumerate(radii):
         about = {
-            "seed": seed, "size": R, "bound": second_bound(R, lr), "gap": float(best.gap),
+            "seed": EXAMPLE, "size": R, "bound": second_bound(R, lr), "gap": float(best.gap),
             "at_start": proved_end(tokens, v, W[k], lr),
             "end": proved_end(tokens, v, path.W[-1, k], lr),
         }  # fmt: skip

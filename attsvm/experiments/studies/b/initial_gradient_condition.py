@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -54,17 +54,13 @@ def measure(group: Group, part: str, example_steps: int, random_steps: int) -> d
     """example: plain descent after first steps of several lengths on the three-input example, the
     same for every seed. random: plain descent from W = 0."""
     if part == "example":
-        rows = _example(EXAMPLE, _FIRST, example_steps)
+        rows = _example(example_steps)
     else:
         zeros = np.stack([_zero(t) for t in group.tokens])
         W = own_descent(group.tokens, group.heads, zeros, steps=random_steps).W[-1]
         found = group.solved(group.best)
-        rows = [
-            {"seed": seed, **_random(t, v, M, c)}
-            for seed, t, v, M, c in zip(
-                group.seeds, group.tokens, group.heads, W, found, strict=True
-            )
-        ]
+        each = zip(group.seeds, group.tokens, group.heads, W, found, strict=True)
+        rows = [{"seed": seed, **_random(t, v, M, c)} for seed, t, v, M, c in each]
     return columns_of(rows, _EMPTY)
 
 
@@ -78,19 +74,19 @@ def _first(tokens: Tokens, v: Floats) -> tuple[Floats, float]:
     return pull, float(np.min(best_problem(tokens, v).margins(pull)))
 
 
-def _example(seed: int, first_steps: Sequence[float], steps: int) -> list[dict[str, Any]]:
+def _example(steps: int) -> list[dict[str, Any]]:
     """Runs from W(1) = −η(0)∇L(0) of the three-input example for each first step."""
     tokens, v = three_inputs()
     lr, problem = 1 / smoothness(tokens, v), best_problem(tokens, v)
     best = solve(problem)
     pull, premise = _first(tokens, v)
-    count = len(first_steps)
-    starts = np.stack([eta * pull for eta in first_steps])
-    path = own_descent([tokens] * count, np.stack([v] * count), starts, steps=steps, records=40)
+    count = len(_FIRST)
+    path = own_descent([tokens] * count, np.stack([v] * count),
+                       np.stack([eta * pull for eta in _FIRST]), steps=steps, records=40)  # fmt: skip
     out = []
-    for k, eta in enumerate(first_steps):
+    for k, eta in enumerate(_FIRST):
         about = {
-            "seed": seed, "first_step": eta, "premise": premise, "gap": float(best.gap),
+            "seed": EXAMPLE, "first_step": eta, "premise": premise, "gap": float(best.gap),
             "end": proved_end(tokens, v, path.W[-1, k], lr),
         }  # fmt: skip
         for step, W in zip(path.steps, path.W[:, k], strict=True):

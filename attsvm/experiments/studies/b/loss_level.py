@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.experiments.families import equal_scores, sphere
-from attsvm.experiments.group import Drawn, Group, cosine
+from attsvm.experiments.group import Group, cosine
 from attsvm.experiments.studies.shared.plain_descent import (
     below_level,
     followed,
@@ -17,6 +16,7 @@ from attsvm.experiments.studies.shared.plain_descent import (
     own_descent,
     proved_end,
     random_starts,
+    scored,
     smoothness,
 )
 from attsvm.experiments.studies.shared.rows import columns_of
@@ -33,11 +33,6 @@ _EMPTY = {
     "seed": 0, "step": -1, "level": np.nan, "least": np.nan, "loss": np.nan, "end": "",
     "correlation": np.nan, "gap": np.nan,
 }  # fmt: skip
-
-
-def scored(seeds: Sequence[int], scores: str, n: int, T: int, d: int) -> Drawn:
-    """free: scores as drawn; equal: all but the best of an input are equal."""
-    return (sphere if scores == "free" else equal_scores)(seeds, n, T, d)
 
 
 def measure(group: Group, begin: str, n: int, T: int, d: int, plain_steps: int) -> dict[str, Any]:
@@ -118,9 +113,8 @@ def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     yield at_most("largest certified gap", gap, norm_of("frobenius").tolerance)
     yield Premises(
         len(passed),
-        f"{len(passed)} runs of plain descent with η ≤ 1/L_W pass the level, "
-        f"{started.under.sum()} of them started just below it; {(~reach).sum()} do not pass it in "
-        f"{table.step.max()} steps",
+        f"{len(passed)} runs with η ≤ 1/L_W pass the level, {started.under.sum()} of them started "
+        f"just below it; {(~reach).sum()} do not pass it in {table.step.max()} steps",
         gap,
     )
 

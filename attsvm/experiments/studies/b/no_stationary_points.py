@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.experiments.families import equal_scores as equal_family
-from attsvm.experiments.group import Drawn, Group
+from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.plain_descent import (
     loss_and_pull,
     own_descent,
     reached_norm,
+    scored,
     smoothness,
 )
-from attsvm.experiments.studies.shared.random_instances import attention, compact_sphere
+from attsvm.experiments.studies.shared.random_instances import attention
 from attsvm.experiments.studies.shared.rows import columns_of
 from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.norms import norm_of
@@ -34,11 +34,6 @@ _EMPTY = {
     "start_size": np.nan, "step": -1, "loss": np.nan, "pull": np.nan, "size": np.nan,
     "along": np.nan, "way": np.nan, "asked": np.nan, "gap": np.nan,
 }  # fmt: skip
-
-
-def scored(seeds: Sequence[int], scores: str, n: int, T: int, d: int) -> Drawn:
-    """free: scores as drawn; equal: all but the best of an input are equal."""
-    return compact_sphere(seeds, n, T, d) if scores == "free" else equal_family(seeds, n, T, d)
 
 
 def measure(
