@@ -82,7 +82,7 @@ def _example(steps: int) -> list[dict[str, Any]]:
     pull, premise = _first(tokens, v)
     count = len(_FIRST)
     path = own_descent([tokens] * count, np.stack([v] * count),
-                       np.stack([eta * pull for eta in _FIRST]), steps=steps, records=40)  # fmt: skip
+                       np.stack([x * pull for x in _FIRST]), steps=steps, records=40)  # fmt: skip
     out = []
     for k, eta in enumerate(_FIRST):
         about = {
