@@ -51,25 +51,21 @@ def measure(group: Group, records: int) -> dict[str, Any]:
     path, about = group.path, group.drawn.about
     places = np.unique(np.linspace(0, len(path.steps) - 1, records).round().astype(int))
     found = group.solved(group.best)
-    separable = np.array([c.W is not None for c in found])
-    led = np.array([
-        initial_gradient_condition(t, v).least.sign > 0
-        for t, v in zip(group.tokens, group.heads, strict=True)
-    ])  # fmt: skip
+    pairs = zip(group.tokens, group.heads, strict=True)
     W = path.matrices()[places]
     ways = np.array([[cosine(M, c) for M in W[:, b]] for b, c in enumerate(found)])
     chosen = np.array([[selected_by(t, M) for M in W[:, b]] for b, t in enumerate(group.tokens)])
     kept = chosen == about["relevant"][:, None]
     right = (chosen == group.best[:, None]).all(axis=2)
-    once = {
+    once: dict[str, Any] = {
+        "seed": group.seeds,
         "standing": (group.best == about["relevant"]).all(axis=1),
-        "separable": separable,
-        "unsettled": np.array([unsettled(c) for c in found]),
-        "led": led,
-        "gap": np.array([float(c.gap) if c.W is not None else np.nan for c in found]),
+        "separable": [c.W is not None for c in found],
+        "unsettled": [unsettled(c) for c in found],
+        "led": [initial_gradient_condition(t, v).least.sign > 0 for t, v in pairs],
+        "gap": [float(c.gap) if c.W is not None else np.nan for c in found],
     }
     return {
-        "seed": np.repeat(group.seeds, len(places)),
         "step": np.tile(path.steps[places], len(group)),
         **{name: np.repeat(values, len(places)) for name, values in once.items()},
         "right": right.ravel(),
@@ -112,8 +108,8 @@ def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     yield at_most("largest certified gap", gap, norm_of("frobenius").tolerance)
     yield Premises(
         judged,
-        "instances with clean labels whose best tokens are the relevant ones and separable; led: "
-        "the gradient at zero prefers all best tokens. " + "; ".join(counts),
+        "clean labels, best tokens relevant and separable; led: the gradient at zero prefers all "
+        "best tokens. " + "; ".join(counts),
         gap,
     )
 

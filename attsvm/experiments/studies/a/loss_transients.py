@@ -23,16 +23,13 @@ def _tokens(gain: float) -> Tokens:
     return Tokens(X, keys=X * [1, 1, 0], labels=[1, 1])
 
 
-def measure(
-    group: Group, loss: str, gains: Sequence[float], shown: int, lr: float, steps: int
-) -> dict[str, Any]:
+def measure(group: Group, loss: str, gains: Sequence[float], shown: int = 200) -> dict[str, Any]:
     """A row for each gain and record, from p = 0, the first record from `shown` on among them.
 
     lead: the logit margin of the first input less that of the second, 2 p₂.
     """
-    path = train(
-        [_tokens(gain) for gain in gains], model="prompt", head=HEAD, loss=loss, lr=lr, steps=steps
-    )
+    path = train([_tokens(gain) for gain in gains], model="prompt", head=HEAD, loss=loss, lr=0.1,
+                 steps=50_000)  # fmt: skip
     best = solve(Problem.of(_tokens(1.0), [1, 1]))
     places = np.union1d(thinned(path.steps, 300), np.argmax(path.steps >= shown))
     p = path.weights["p"][places].swapaxes(0, 1).reshape(-1, 3)
@@ -99,12 +96,7 @@ STUDY = Study(
     "the low-gain one: by a margin of log c and of log (1 + e^c)/(c (1 + e)) for a gain of c, "
     "which stays while the norm grows.",
     grid={"loss": ["linear", "logistic"]},
-    run={
-        "gains": [*map(float, range(1, 11)), 100.0],
-        "lr": 0.1,
-        "steps": 50_000,
-        "shown": 200,
-    },
+    run={"gains": [*map(float, range(1, 11)), 100.0]},
     measure=measure,
     checks=checks,
     # Twice the way of 200 steps of 0.1.

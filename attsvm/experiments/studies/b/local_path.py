@@ -27,6 +27,8 @@ from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_many import solve_many
 
+# The ε of the cones of selections that are not locally optimal.
+_EPSILON = 0.1
 # The norm of the fixed point is certified this share below it.
 _BELOW = 1e-6
 
@@ -45,9 +47,10 @@ class Case:
     covered: bool
     depth: float
 
-    def epsilon(self, given: float) -> float:
-        """Half the depth of W^mm_α where it has one, the given ε elsewhere."""
-        return self.depth / 2 if self.local else given
+    @property
+    def epsilon(self) -> float:
+        """Half the depth of W^mm_α where it has one."""
+        return self.depth / 2 if self.local else _EPSILON
 
 
 def _cases(tokens: Tokens, v: Floats, norm: str) -> list[Case]:
@@ -64,30 +67,23 @@ def _cases(tokens: Tokens, v: Floats, norm: str) -> list[Case]:
     return out
 
 
-def _followed(cases: list[Case], most: int) -> list[Case]:
-    """The selections of an instance whose paths are followed: the first so many that are locally
-    optimal and not the best tokens, and as many that are not and have lower tokens to stand before
-    the higher ones."""
-    out: list[Case] = []
-    counts = {True: 0, False: 0}
-    for case in cases:
-        orders = case.orders
-        if case.local is None or not orders.wrong or not all(len(low) for low in orders.low):
-            continue
-        if case.local and not (case.covered and case.depth > 0):
-            continue
-        counts[case.local] += 1
-        if counts[case.local] <= most:
-            out.append(case)
-    return out
+def _followed(cases: list[Case]) -> list[Case]:
+    """The selections of an instance whose paths are followed: the first that is locally optimal and
+    not the best tokens, and the first that is not and has lower tokens to stand before the higher
+    ones."""
+    can = [
+        case
+        for case in cases
+        if case.local is not None and case.orders.wrong and all(map(len, case.orders.low))
+    ]
+    local = [case for case in can if case.local and case.covered and case.depth > 0]
+    return local[:1] + [case for case in can if not case.local][:1]
 
 
-def _least_norm(
-    case: Case, epsilon: float, norm: str
-) -> tuple[float, Floats | None, list[tuple[int, ...]]]:
+def _least_norm(case: Case, norm: str) -> tuple[float, Floats | None, list[tuple[int, ...]]]:
     """The least norm certified in the cone, inf where it is empty and 0 where nothing is; the W
     that has it, None where none is found; and the convex cones that hold it."""
-    orders, size = case.orders, float(case.best.upper)
+    orders, epsilon, size = case.orders, case.epsilon, float(case.best.upper)
     if case.local:
         V = np.asarray(case.best.W)
         return size, V, orders.holding(V, epsilon * float(case.best.norm.value(V)))
@@ -106,9 +102,7 @@ def _least_norm(
     return min(norms), np.asarray(found[least].W), orders.choices()[least : least + 1]
 
 
-def measure(
-    group: Group, norm: str, paths: int, epsilon: float, radii: Sequence[float]
-) -> dict[str, Any]:
+def measure(group: Group, norm: str, radii: Sequence[float]) -> dict[str, Any]:
     """All selections of every instance, and the paths of some in the cones of their token orders.
 
     Rows "selection" are of one selection each: whether it is locally optimal, whether every input
@@ -122,7 +116,7 @@ def measure(
     rows: list[dict[str, Any]] = []
     for seed, tokens, v in zip(group.seeds, group.tokens, group.heads, strict=True):
         cases = _cases(tokens, v, norm)
-        followed = _followed(cases, paths)
+        followed = _followed(cases)
         for k, case in enumerate(cases):
             base = {
                 "seed": seed, "selection": k,
@@ -132,24 +126,20 @@ def measure(
             points: list[dict[str, Any]] = []
             lost = False
             if case in followed:
-                small = case.epsilon(epsilon)
-                least, V, choices = _least_norm(case, small, norm)
+                least, V, choices = _least_norm(case, norm)
                 lost = V is None and least < np.inf
                 if V is not None and least < np.inf:
-                    points = [
-                        _point(case, small, norm, times, least, V, choices) for times in radii
-                    ]
+                    points = [_point(case, norm, times, least, V, choices) for times in radii]
             rows.append({**base, "row": "selection", "lost": lost, **blank})
             rows += [{**base, "row": "path", "lost": lost, **point} for point in points]
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
 def _point(
-    case: Case, epsilon: float, norm: str, times: float, least: float, V: Floats,
-    choices: list[tuple[int, ...]],
-) -> dict[str, Any]:  # fmt: skip
+    case: Case, norm: str, times: float, least: float, V: Floats, choices: list[tuple[int, ...]]
+) -> dict[str, Any]:
     """One point of a path, against the bound that is derived for it where that holds."""
-    orders, value = case.orders, case.best.norm.value
+    orders, epsilon, value = case.orders, case.epsilon, case.best.norm.value
     reference = times * V
     R = float(value(reference))
     W = min((least_loss(orders, t, epsilon, reference, norm) for t in choices), key=orders.loss)
@@ -192,7 +182,7 @@ def checks(table: Table, thresholds: Any) -> Iterator[Found]:
         # Directions in the cone are ε/2 from W^mm at least, since a unit change of W moves a
         # difference of two logits by at most 2: in Frobenius norm the share is below 1 − ε²/8.
         what = "largest share of the margin of W^mm that a W in the cone can have, certified"
-        most = 1 - thresholds["epsilon"] ** 2 / 8 if norm == "frobenius" else 1 - 1e-4
+        most = 1 - _EPSILON**2 / 8 if norm == "frobenius" else 1 - 1e-4
         yield at_most(f"{norm}, not locally optimal: {what}", other.most.max(), most)
         unlike = (other.ratio > other.most * (1 + 4 * INSIDE)).sum()
         yield equals(f"{norm}, not locally optimal: paths above that share", unlike, 0)
@@ -219,20 +209,13 @@ STUDY = Study(
     "in every input that does not keep its best one, and from a least norm on.",
     family="sphere",
     grid={"norm": ["frobenius", "l3"]},
-    run={
-        "n": 2,
-        "T": 4,
-        "d": 3,
-        "paths": 1,
-        "epsilon": 0.1,
-        "radii": [10.0, 30.0, 100.0, 300.0, 1000.0],
-    },
+    run={"n": 2, "T": 4, "d": 3, "radii": [10.0, 30.0, 100.0, 300.0, 1000.0]},
     seeds=8,
     group=2,
     measure=measure,
     checks=checks,
     # The derived constant C is below 10: a share of 1 − 10/1000.
-    thresholds={"share": 0.99, "epsilon": 0.1},
+    thresholds={"share": 0.99},
     quick={"seeds": 2, "run": {"radii": [10.0, 100.0, 1000.0]}},
     figure={
         "kind": "paths",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.experiments.families import equal_scores, sphere
-from attsvm.experiments.group import Drawn, Group, cosine
+from attsvm.experiments.group import Group, cosine
 from attsvm.experiments.studies.shared.plain_descent import (
     below_level,
     followed,
@@ -17,6 +16,7 @@ from attsvm.experiments.studies.shared.plain_descent import (
     own_descent,
     proved_end,
     random_starts,
+    scored,
     smoothness,
 )
 from attsvm.experiments.studies.shared.rows import columns_of
@@ -35,15 +35,7 @@ _EMPTY = {
 }  # fmt: skip
 
 
-def scored(seeds: Sequence[int], scores: str, n: int, T: int, d: int) -> Drawn:
-    """free: scores as drawn; equal: all but the best of an input are equal."""
-    return (sphere if scores == "free" else equal_scores)(seeds, n, T, d)
-
-
-def measure(
-    group: Group, begin: str, n: int, T: int, d: int, widest: float, edge: float,
-    plain_steps: int, flow_lr: float, flow_steps: int,
-) -> dict[str, Any]:  # fmt: skip
+def measure(group: Group, begin: str, n: int, T: int, d: int, plain_steps: int) -> dict[str, Any]:
     """Plain descent from starts of random size (random) or just below the level (edge), then
     normalized steps; instances whose best tokens no W selects are left out."""
     found = group.solved(group.best)
@@ -52,15 +44,15 @@ def measure(
         return columns_of([], _EMPTY)
     stack, heads = [group.tokens[b] for b in kept], group.heads[kept]
     seeds = [group.seeds[b] for b in kept]
-    _, W = random_starts(seeds, (n, T, d), widest=widest, start=int(group.run["start"]))
+    _, W = random_starts(seeds, (n, T, d), widest=4.0, start=int(group.run["start"]))
     if begin == "edge":
         best = [np.asarray(found[b].W) for b in kept]
         W = np.stack([
-            _edge(t, v, M, noise, edge)
+            _edge(t, v, M, noise, 0.999)
             for t, v, M, noise in zip(stack, heads, best, W, strict=True)
         ])  # fmt: skip
     path = own_descent(stack, heads, W, steps=plain_steps, records=30)
-    flow = followed(stack, heads, path.W[-1], lr=flow_lr, steps=flow_steps)
+    flow = followed(stack, heads, path.W[-1], lr=0.02, steps=10_000)
     rows = []
     for k, (t, v) in enumerate(zip(stack, heads, strict=True)):
         lr, c = 1 / smoothness(t, v), found[kept[k]]
@@ -121,9 +113,8 @@ def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     yield at_most("largest certified gap", gap, norm_of("frobenius").tolerance)
     yield Premises(
         len(passed),
-        f"{len(passed)} runs of plain descent with η ≤ 1/L_W pass the level, "
-        f"{started.under.sum()} of them started just below it; {(~reach).sum()} do not pass it in "
-        f"{table.step.max()} steps",
+        f"{len(passed)} runs with η ≤ 1/L_W pass the level, {started.under.sum()} of them started "
+        f"just below it; {(~reach).sum()} do not pass it in {table.step.max()} steps",
         gap,
     )
 
@@ -143,13 +134,7 @@ STUDY = Study(
         "scores n T d": [("free", 3, 4, 6), ("equal", 3, 3, 4)],
         "begin": ["random", "edge"],
     },
-    run={
-        "widest": 4.0,
-        "edge": 0.999,
-        "plain_steps": 20_000,
-        "flow_lr": 0.02,
-        "flow_steps": 10_000,
-    },
+    run={"plain_steps": 20_000},
     seeds=40,
     group=20,
     measure=measure,

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.experiments.families import equal_scores as equal_family
-from attsvm.experiments.group import Drawn, Group
+from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.plain_descent import (
     loss_and_pull,
     own_descent,
     reached_norm,
+    scored,
     smoothness,
 )
-from attsvm.experiments.studies.shared.random_instances import attention, compact_sphere
+from attsvm.experiments.studies.shared.random_instances import attention
 from attsvm.experiments.studies.shared.rows import columns_of
 from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.norms import norm_of
@@ -36,15 +36,9 @@ _EMPTY = {
 }  # fmt: skip
 
 
-def scored(seeds: Sequence[int], scores: str, n: int, T: int, d: int) -> Drawn:
-    """free: scores as drawn; equal: all but the best of an input are equal."""
-    return compact_sphere(seeds, n, T, d) if scores == "free" else equal_family(seeds, n, T, d)
-
-
 def measure(
-    group: Group, descended: bool, radius: float, samples: int, rounds: int,
-    start_sizes: Sequence[float], plain_steps: int,
-) -> dict[str, Any]:  # fmt: skip
+    group: Group, descended: bool, samples: int, rounds: int, plain_steps: int
+) -> dict[str, Any]:
     """The point of least descent along W^mm that a search finds, and plain descent from starts of
     several sizes."""
     found = group.solved(group.best)
@@ -54,7 +48,7 @@ def measure(
         if c.status == "infeasible" or c.W is None:
             rows.append(about)
             continue
-        W = least_descent(t, v, c, radius=radius, seed=seed, samples=samples, rounds=rounds).W
+        W = least_descent(t, v, c, radius=30.0, seed=seed, samples=samples, rounds=rounds).W
         D = np.asarray(c.W)
         value = descent_along(t, v, W, D)
         error = np.nan
@@ -66,7 +60,7 @@ def measure(
         })  # fmt: skip
     if descended:
         inside = [b for b, row in enumerate(rows) if row["premise"] in ("B.1", "B.2")]
-        rows += _runs(group, found, inside, rows, start_sizes, plain_steps)
+        rows += _runs(group, found, inside, rows, plain_steps)
     return columns_of(rows, _EMPTY)
 
 
@@ -104,7 +98,7 @@ def _cosine(tokens: Tokens, v: Any, W: Floats, D: Floats) -> float:
 
 def _runs(
     group: Group, found: Sequence[Any], inside: Sequence[int], points: Sequence[dict[str, Any]],
-    start_sizes: Sequence[float], steps: int,
+    steps: int,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """The records of plain descent on these instances."""
     out: list[dict[str, Any]] = []
@@ -112,7 +106,7 @@ def _runs(
         return out
     stack, heads = [group.tokens[b] for b in inside], group.heads[list(inside)]
     start = int(group.run["start"])
-    for k, start_size in enumerate(start_sizes):
+    for k, start_size in enumerate((0.1, 1.0, 3.0)):
         draws = [np.random.default_rng([start + k, group.seeds[b]]) for b in inside]
         shape = found[inside[0]].problem.shape
         W = start_size * np.stack([draw.standard_normal(shape) for draw in draws])
@@ -168,9 +162,9 @@ def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     yield at_most("largest certified gap", gap, norm_of("frobenius").tolerance)
     yield Premises(
         tight + equal,
-        f"{tight} instances with all margins tight and {equal} with equal scores, each searched "
-        f"for its point of least descent; {len(last)} plain runs with η ≤ 1/L_W; "
-        f"{len(by['loose'])} instances with neither premise, judged by whether it can fail",
+        f"{tight} instances with all margins tight, {equal} with equal scores and "
+        f"{len(by['loose'])} with neither premise, each searched for its point of least descent; "
+        f"{len(last)} plain runs with η ≤ 1/L_W",
         gap,
     )
 
@@ -194,15 +188,7 @@ STUDY = Study(
             ("equal", 4, True),
         ]
     },
-    run={
-        "n": 3,
-        "T": 4,
-        "radius": 30.0,
-        "samples": 1000,
-        "rounds": 40,
-        "start_sizes": [0.1, 1.0, 3.0],
-        "plain_steps": 20_000,
-    },
+    run={"n": 3, "T": 4, "samples": 1000, "rounds": 40, "plain_steps": 20_000},
     seeds=24,
     group=8,
     measure=measure,

@@ -73,8 +73,8 @@ def checks(table: Table, thresholds: Any) -> Iterator[Found]:
                    thresholds["certified"])  # fmt: skip
     yield Premises(
         len(sure),
-        f"{len(sure)} instances certified to the gap asked of the solver (1e-8 Frobenius, 1e-6 "
-        f"nuclear), {infeasible} proved infeasible, {len(unsure)} not certified and not judged",
+        f"{len(sure)} instances certified to the gap asked of the solver, {infeasible} proved "
+        f"infeasible, {len(unsure)} not certified and not judged",
         max(float(sure[f"gap_{norm}"].max()) for norm in NORMS),
     )
     if len(unsure):

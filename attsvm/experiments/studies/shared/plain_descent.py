@@ -14,7 +14,8 @@ from scipy.special import softmax
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm.api import train
-from attsvm.experiments.studies.shared.random_instances import best_problem
+from attsvm.experiments.group import Drawn
+from attsvm.experiments.studies.shared.random_instances import best_problem, compact_sphere
 from attsvm.experiments.studies.shared.rows import thinned
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
@@ -105,6 +106,14 @@ def equal_scored(shape: Sequence[int], seed: int) -> tuple[Tokens, Floats]:
     rest = scores < scores.max(axis=1, keepdims=True)
     X[:, :, 0] = np.where(rest, (y * scores.min(axis=1))[:, None], X[:, :, 0])
     return Tokens(X, queries=z, labels=y), np.eye(d)[0]
+
+
+def scored(seeds: Sequence[int], scores: str, n: int, T: int, d: int) -> Drawn:
+    """free: scores as drawn; equal: all but the best of an input are equal."""
+    if scores == "free":
+        return compact_sphere(seeds, n, T, d)
+    pairs = [equal_scored((n, T, d), seed) for seed in seeds]
+    return Drawn([t for t, _ in pairs], np.stack([v for _, v in pairs]))
 
 
 def two_inputs() -> tuple[Tokens, Floats]:
