@@ -17,16 +17,7 @@ from attsvm.experiments.studies.shared.attending_runs import (
     uniform_starts,
 )
 from attsvm.experiments.studies.shared.published import EPS, factored_run
-from attsvm.experiments.study import (
-    Found,
-    Premises,
-    Study,
-    Table,
-    at_least,
-    at_most,
-    equals,
-    info,
-)
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.norms import norm_of
 from attsvm.solvers.solve_many import solve_many
 
