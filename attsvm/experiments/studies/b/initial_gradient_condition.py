@@ -96,8 +96,8 @@ def _random(tokens: Tokens, v: Floats, W: Floats, best: Any) -> dict[str, Any]:
     """What a run from W = 0 to W shows, and, inside the condition, a long first step."""
     lr = 1 / smoothness(tokens, v)
     pull, premise = _first(tokens, v)
-    # The least power of two η(0) after which W(1) is below the loss level, where the limit is proved
-    # for every step up to 1/L_W.
+    # The least power of two η(0) after which W(1) is below the loss level, where the limit is
+    # proved for every step up to 1/L_W.
     long_end = "open"
     for start in 2.0 ** np.arange(-10, 41) if premise > 0 else ():
         at = below_level(tokens, v, start * pull)
