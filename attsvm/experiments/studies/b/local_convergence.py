@@ -28,7 +28,7 @@ NAMES = {"weight": "W", "ridge": "factors, published ridge", "factored": "factor
 NORMS = ("frobenius", "nuclear")
 # How ours should compare, the number, and its error: at step 1000 read off the figure to 0.005. At
 # step 2000 nothing is published: the numbers are of an independent implementation, rounded.
-_PUBLISHED = {
+_PUBLISHED: dict[str, list[Any]] = {
     "weight frobenius 1000": ["≥", 0.99, 0.005],
     "weight nuclear 1000": ["=", 0.86, 0.005],
     "weight frobenius 2000": ["≥", 0.996, 0.0005],
