@@ -9,8 +9,9 @@ from attsvm.experiments.statements.simplex_projection import best_attention
 from attsvm.experiments.studies.b.all_tight_against_dimension import derived
 from attsvm.experiments.studies.b.separability_against_dimension import sharper
 from attsvm.experiments.studies.shared.order_cones import least_in_cone, orders_of
+from attsvm.experiments.studies.shared.plain_descent import smoothness
 from attsvm.experiments.studies.shared.random_instances import drawn
-from attsvm.experiments.studies.shared.stated_cone import cone_as_stated, lipschitz
+from attsvm.experiments.studies.shared.stated_cone import cone_as_stated
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
@@ -28,7 +29,7 @@ def test_constants_of_the_stated_cone_on_a_line():
     assert np.linalg.norm(W, axis=(1, 2)) == pytest.approx(cone.radius)
     assert W[:, 0, 0] / cone.radius == pytest.approx(1 - 1 / 32)
     # ‖X‖ = √2 and ‖v‖ = ‖z‖ = 1.
-    assert lipschitz(tokens, v) == pytest.approx(2**1.5 * (2**0.5 / 4 + 3))
+    assert smoothness(tokens, v) == pytest.approx(2**1.5 * (2**0.5 / 4 + 3))
 
 
 def depth_by_loops(orders, W):

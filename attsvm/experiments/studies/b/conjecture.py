@@ -17,8 +17,8 @@ from attsvm._utils.arrays import Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate
 from attsvm.experiments.group import Group, cosine
+from attsvm.experiments.studies.shared.plain_descent import smoothness
 from attsvm.experiments.studies.shared.random_instances import compact_sphere
-from attsvm.experiments.studies.shared.stated_cone import lipschitz
 from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
@@ -86,7 +86,7 @@ def measure(
         )
         # Far out the plain steps are too short for any run to get anywhere.
         for name, begin, lr, steps in (
-            ("gd", starts[:plain], 1 / lipschitz(t, v), gd_steps),
+            ("gd", starts[:plain], 1 / smoothness(t, v), gd_steps),
             ("ngd", starts, group.run["lr"], ngd_steps),
         ):
             path = train([t] * len(begin), head=np.stack([v] * len(begin)), optimizer=name, lr=lr,

@@ -132,7 +132,8 @@ def _judged(what: str, cosines: Any, published: list[Any] | None) -> Iterator[Fo
 
 def published(point: Mapping[str, Any]) -> float:
     """The known mean of a curve at a step; nan where there is none."""
-    return _PUBLISHED.get(f"{point['run']} {point['column']} {point['step']}", ["", np.nan])[1]
+    known = _PUBLISHED.get(f"{point['run']} {point['column']} {point['step']}")
+    return known[1] if known else float("nan")
 
 
 STUDY = Study(

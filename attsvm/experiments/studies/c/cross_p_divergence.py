@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas
@@ -13,11 +13,8 @@ from attsvm._utils.arrays import Floats
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.mirror_runs import ends_of, mirror_run, run_rows
 from attsvm.experiments.studies.shared.published import published_family
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.norms import norm_of
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # Steps of each exponent; those of p = 3 are a parameter.
 STEPS = {"1.1": 1500, "1.75": 1500, "2": 2000}
@@ -47,7 +44,7 @@ def measure(group: Group, lr: float, longest: int) -> dict[str, Any]:
     return run_rows(group, runs)
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Own exponent the nearest in the mean, the median, and wherever the selections agree."""
     ends = ends_of(table)
     tokens = pandas.DataFrame({name: rows.tokens for name, rows in ends.items()})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,16 +12,13 @@ from attsvm.experiments.group import Group, cosine, selected_by
 from attsvm.experiments.studies.shared.mirror_runs import divergence, norm_name
 from attsvm.experiments.studies.shared.random_instances import attention
 from attsvm.experiments.studies.shared.rows import stacked_columns, thinned
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_sets import support_inputs
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # The published instance: two inputs of three tokens in the plane.
 X = [[[-2.7, 1.2], [1.4, 2.1], [1.3, -0.1]], [[0.4, -2.2], [-1.1, -0.4], [0.9, 0.1]]]
@@ -77,7 +74,7 @@ def measure(group: Group, p: str, lr: float, steps: int) -> dict[str, Any]:
     return stacked_columns([columns])
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """The published tokens; W and v at their solutions, W nearest to that of its own exponent.
 
     Two support inputs fix v in the plane, so its solutions of all exponents are the same.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,16 +12,13 @@ from attsvm.experiments.group import Group, cosine, selected_by, share
 from attsvm.experiments.studies.c.joint_mirror import EXPONENTS, instance, problems
 from attsvm.experiments.studies.shared.mirror_runs import norm_name
 from attsvm.experiments.studies.shared.rows import stacked_columns
-from attsvm.experiments.study import Found, Note, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.study import Found, Note, Premises, Study, Table, at_least, at_most, equals
 from attsvm.norms import norm_of
 from attsvm.problem.selection import Selection
 from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_sets import support_inputs
 from attsvm.theory.landscape import label_margin_constant
 from attsvm.theory.regularization_path.paths import regpath
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 def measure(group: Group, p: str, radii: list[float], power: float, starts: int) -> dict[str, Any]:
@@ -60,7 +57,7 @@ def measure(group: Group, p: str, radii: list[float], power: float, starts: int)
     return stacked_columns([columns])
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """At the last radius W and v are at their certified directions, on the edge of their balls."""
     inside = 0
     for p, rows in table.groupby("p", sort=False):

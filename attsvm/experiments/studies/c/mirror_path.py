@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from attsvm.experiments.group import Group, cosine, selected_by, share
 from attsvm.experiments.studies.shared.mirror_runs import norm_name
 from attsvm.experiments.studies.shared.published import published_family
 from attsvm.experiments.studies.shared.rows import columns_of
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.norms import norm_of
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.regularization_path.ball import stationarity
@@ -23,9 +23,6 @@ from attsvm.training.losses import loss_of
 from attsvm.training.models import model_of
 from attsvm.training.models.gradient.batch import Batch
 from attsvm.training.models.model import Evaluation, evaluate
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # Of the exponent whose ball has the sharpest corners one instance in six, two radii and one start.
 FEW = "1.1"
@@ -82,7 +79,7 @@ def _at(tokens: Tokens, v: Any, W: Floats) -> Evaluation:
     )
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Stationary points of the ball, no worse than the certified direction, ending in it."""
     sure = table[table.separable]
     for p, rows in sure.groupby("p", sort=False):

@@ -8,22 +8,20 @@ what the rates are functions of; it reaches hundreds where a run of constant ste
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
-from attsvm.experiments.group import Group, selected_by
+from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.mirror_runs import divergence, norm_name
 from attsvm.experiments.studies.shared.published import published_family
 from attsvm.experiments.studies.shared.rows import stacked_columns, thinned
-from attsvm.experiments.study import Check, Found, Note, Premises, Study, at_least, at_most
+from attsvm.experiments.study import Check, Found, Note, Premises, Study, Table, at_least, at_most
 from attsvm.norms import Norm, norm_of
-from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.optima import optimality
 from attsvm.theory.rates import SHAPES, compare, fit
 from attsvm.training.heads import head_of
@@ -32,11 +30,7 @@ from attsvm.training.models import model_of
 from attsvm.training.models.gradient.batch import Batch
 from attsvm.training.models.model import evaluate
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 _COMPARED = ("1/log t", "log log t/log t", "(log log t)^2/log t", "(log t)^-a", "t^-a")
-METHODS = ("attention", "logistic regression")
 # The stated bounds, and the power of 1/log t in each.
 BOUNDS = {
     "1.1": ("(log t)^-0.1", 0.1),
@@ -61,18 +55,14 @@ def step_sizes(p: float, lr: float) -> Any:
     return lambda step: (lr * (step + 1.0)) ** (p - 2)
 
 
-def log_slope(x: Floats, tokens: Tokens, v: Floats | None, norm: Norm) -> Floats:
-    """log ‖g‖_dual (R,) of the gradients at W (R, d, d) under a head, or at v (R, d) without."""
+def log_slope(W: Floats, tokens: Tokens, v: Floats, norm: Norm) -> Floats:
+    """log ‖g‖_dual (R,) of the gradients at W (R, d, d)."""
     found = evaluate(
-        model_of("joint-prompt" if v is None else "weight"),
-        {"p": np.zeros_like(x), "v": x} if v is None else {"W": x},
-        Batch.of([tokens] * len(x)),
-        None if v is None else head_of(v, tokens.d),
+        model_of("weight"), {"W": W}, Batch.of([tokens] * len(W)), head_of(v, tokens.d),
         loss_of("logistic"),
-    )
-    G = found.gradient.direction["v" if v is None else "W"]
-    sizes = [float(norm.dual(g if g.ndim == 2 else g[:, None])) for g in G]
-    return np.log(sizes) + found.gradient.log_scale["v" if v is None else "W"]
+    )  # fmt: skip
+    sizes = [float(norm.dual(g)) for g in found.gradient.direction["W"]]
+    return np.log(sizes) + found.gradient.log_scale["W"]
 
 
 def flow_clock(steps: Ints, log_rate: Floats) -> Floats:
@@ -87,40 +77,28 @@ def flow_clock(steps: Ints, log_rate: Floats) -> Floats:
     return np.concatenate([[-np.inf], np.logaddexp.accumulate(part)])
 
 
-def measure(group: Group, p: str, method: str, lr: float, steps: int) -> dict[str, Any]:
-    """Attention from W = 0 or logistic regression from 0: clock, divergence and law.
+def measure(group: Group, p: str, lr: float, steps: int) -> dict[str, Any]:
+    """Clock, divergence and law of a run from W = 0; a row for each record that is kept.
 
-    A row for each record that is kept. clock: log of the flow time; local: attention ends at tokens
-    that are certified locally optimal; the others are those of `_law`.
+    clock: log of the flow time; local: the run ends at tokens that are certified locally optimal;
+    the others are those of `_law`.
     """
-    attention, name, sizes = method == METHODS[0], norm_name(p), step_sizes(float(p), lr)
-    # With the best token of each input alone the decoder alone moves: this is logistic regression.
-    stack = group.tokens if attention else [
-        Tokens(np.asarray(t.X)[np.arange(t.n), best][:, None], labels=t.labels)
-        for t, best in zip(group.tokens, group.best, strict=True)
-    ]  # fmt: skip
+    name, sizes = norm_name(p), step_sizes(float(p), lr)
     path = train(
-        stack, model="weight" if attention else "joint-prompt", optimizer=f"nmirror:{p}",
-        head=group.heads if attention else None, lr=lr, steps=steps, schedule=sizes,
-    )  # fmt: skip
+        group.tokens, optimizer=f"nmirror:{p}", head=group.heads, lr=lr, steps=steps, schedule=sizes
+    )
     log_sizes = np.log([lr * sizes(int(step)) for step in path.steps])
-    weights = path.weights["W" if attention else "v"]
-    pose = Problem.of if attention else Problem.of_labels
-    ends = [
-        Selection.of(t, selected_by(t, W) if attention else [0] * t.n)
-        for t, W in zip(stack, weights[-1], strict=True)
-    ]
-    best = solve_many([pose(t, keep) for t, keep in zip(stack, ends, strict=True)], name)
-    parts = []
-    for b, (tokens, v) in enumerate(zip(stack, group.heads, strict=True)):
-        head, W = v if attention else None, weights[:, b]
-        clock = flow_clock(path.steps, log_sizes - log_slope(W, tokens, head, norm_of(name)))
+    alpha = path.selection.reshape(len(group), -1)
+    best, parts = group.solved(alpha, name), []
+    for b, (tokens, v) in enumerate(zip(group.tokens, group.heads, strict=True)):
+        W, end = path.weights["W"][:, b], Selection.of(tokens, alpha[b])
+        clock = flow_clock(path.steps, log_sizes - log_slope(W, tokens, v, norm_of(name)))
         seen = clock > _FROM
-        clock, away = clock[seen], divergence(W[seen].reshape(seen.sum(), tokens.d, -1), best[b], p)
+        clock, away = clock[seen], divergence(W[seen], best[b], p)
         keep = thinned(clock)
         parts.append({
             "seed": group.seeds[b],
-            "local": not attention or bool(optimality(tokens, ends[b], v, name).locally),
+            "local": optimality(tokens, end, v, name).locally is True,
             **_law(clock, away, p),
             "gap": float(best[b].gap),
             "clock": clock[keep],
@@ -158,10 +136,9 @@ def _law(clock: Floats, away: Floats, p: str) -> dict[str, Any]:
     }
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """The power of 1/log t is at least the bound's, where the fits say that it can be read off."""
-    once = table.drop_duplicates(["p", "seed", "method"])
-    runs = once[once.method == METHODS[0]]
+    runs = table.drop_duplicates(["p", "seed"])
     local = runs[runs.local]
     found: list[Check] = []
     for p, (bound, exponent) in BOUNDS.items():
@@ -196,7 +173,7 @@ _FASTER = (
     "The statement is on steps of constant size, whose log t ends near 14; here t is the time of "
     "mirror flow along a normalized run, which ends near e^200, and for p = 1.1 beyond e^6,000. "
     "There the divergence falls faster than the bounds, about like (log t)^−2 for p ≥ 2 and "
-    "(log t)^−2(p−1) below, in attention as in logistic regression: the bounds are not tight here."
+    "(log t)^−2(p−1) below: the bounds are not tight here."
 )
 
 STUDY = Study(
@@ -208,7 +185,7 @@ STUDY = Study(
     "optimal tokens it selects is O(log log t/log t) for p > 2, O((log log t)²/log t) for p = 2 "
     "and O((log t)^−(p−1)) for 1 < p < 2.",
     family=published_family,
-    grid={"p": list(BOUNDS), "method": METHODS},
+    grid={"p": list(BOUNDS)},
     run={"lr": 0.1, "steps": 8000},
     seeds=6,
     first=1,
@@ -219,8 +196,7 @@ STUDY = Study(
     figure={
         "kind": "scatter",
         "x": "clock",
-        "y": {"divergence": "", "bound": "stated bound"},
-        "lines": "method",
+        "y": {"divergence": "divergence", "bound": "stated bound"},
         "panels": "p",
         "log": "xy",
         "xlabel": "log of the flow time",

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.mirror_runs import ends_of, mirror_run, run_rows
 from attsvm.experiments.studies.shared.published import published_family
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 
 # The published selection.
 ALPHA = (3, 2, 6, 2, 6, 2)
@@ -35,7 +32,7 @@ def measure(group: Group, lr: float, longest: int) -> dict[str, Any]:
     return columns
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Every exponent selects the best tokens and ends nearest to its own solution."""
     inputs = len(ALPHA)
     yield equals("inputs whose best token is the published one", table.published.min(), inputs)
@@ -67,10 +64,12 @@ STUDY = Study(
     thresholds={"most": 0.006},
     quick={"run": {"longest": 10_000}},
     figure={
-        "kind": "scatter",
+        "kind": "paths",
         "x": "W12",
-        "y": {"W34": "iterates", "W12 * ray34 / ray12": "certified direction"},
+        "y": "W34",
+        "each": "run",
         "panels": "run",
+        "ray": ["ray12", "ray34"],
         "xlabel": "W₁₂",
         "ylabel": "W₃₄",
     },

@@ -80,56 +80,6 @@ def cone(
     return LocalCone(radius, edge if local else tilt, min(pace, edge), spread, size)
 
 
-def descend(
-    stack: Sequence[tuple[Tokens, Floats]],
-    start: Floats,
-    *,
-    lr: Floats,
-    steps: Ints,
-    model: str,
-    records: int = 1,
-) -> tuple[Ints, Floats]:
-    """Normalized descent with step lr (K,) from each start, so many steps (K,): the steps of the
-    records (R, K) and the weights (R, K, ...); of a single record, the end.
-
-    Steps of length 1 in weights/lr with keys times lr are the same descent.
-    """
-    out = np.empty((records, *start.shape))
-    at = np.empty((records, len(start)), dtype=np.int64)
-    name = "p" if model == "prompt" else "W"
-    scale = lr.reshape(-1, *[1] * (start.ndim - 1))
-    for count in np.unique(steps).tolist():
-        here = np.flatnonzero(steps == count).tolist()
-        scaled = [
-            Tokens(
-                t.X,
-                keys=step * np.asarray(t.keys),
-                labels=t.labels,
-                queries=None if model == "prompt" else t.queries,
-            )
-            for step, (t, _) in ((lr[k], stack[k]) for k in here)
-        ]
-        path = train(
-            scaled,
-            model=model,
-            head=np.stack([stack[k][1] for k in here]),
-            lr=1.0,
-            steps=count,
-            init={name: start[here] / scale[here]},
-        )
-        rows = np.linspace(len(path.steps) - 1, 0, records).round().astype(int)[::-1]
-        out[:, here] = path.weights[name][rows] * scale[here]
-        at[:, here] = path.steps[rows][:, None]
-    return at, out
-
-
-def steps_needed(cones: Sequence[LocalCone], best: Floats, *, most: int) -> Ints:
-    """`most` steps, or ten times as many where those could not double the norm (K,)."""
-    reach = np.array([c.pace for c in cones]) * most
-    short = reach < np.linalg.norm(best.reshape(len(best), -1), axis=1)
-    return np.where(short, 10 * most, most)
-
-
 @dataclass(frozen=True, eq=False)
 class ConeRun:
     """Descent from the edge of the cone of one feasible selection, or from near its direction.
@@ -194,23 +144,19 @@ def cone_runs(
         verdict_on(tokens, selection, v, c).locally
         for (_, (tokens, v), _), selection, c in zip(listed, keep, best, strict=True)
     ]
-    cones = [
-        cone(*pair, c, choice=alpha, local=yes is True, margin=margin)
-        for (_, pair, alpha), c, yes in zip(listed, best, local, strict=True)
-    ]  # fmt: skip
-    W = np.stack([np.asarray(c.require().W) for c in best])
-    W = W[:, :, 0] if model == "prompt" else W
-    noise = np.stack([draws[b].standard_normal(W.shape[1:]) for b, _, _ in listed])
-    noise /= np.linalg.norm(noise, axis=tuple(range(1, W.ndim)), keepdims=True)
-    each = (-1, *[1] * (W.ndim - 1))
-    R, lean, rate = (
-        np.array([getattr(c, name) for c in cones]) for name in ("radius", "tilt", "pace")
-    )
-    start = R.reshape(each) * (W + lean.reshape(each) * noise)
-    count = steps_needed(cones, W, most=group.run["steps"])
-    at, end = descend([pair for _, pair, _ in listed], start, lr=rate * R, steps=count,
-                      model=model, records=records)  # fmt: skip
-    return [
-        ConeRun(*listed[k], best[k], local[k], cones[k], start[k], at[:, k], end[:, k])
-        for k in range(len(listed))
-    ]
+    out, name = [], "p" if model == "prompt" else "W"
+    for (b, (t, v), alpha), c, yes in zip(listed, best, local, strict=True):
+        edge = cone(t, v, c, choice=alpha, local=yes is True, margin=margin)
+        W = np.asarray(c.require().W)
+        W = W[:, 0] if model == "prompt" else W
+        noise = draws[b].standard_normal(W.shape)
+        start = edge.radius * (W + edge.tilt * noise / np.linalg.norm(noise))
+        # Ten times as many steps where those could not double the norm.
+        most = group.run["steps"]
+        steps = most if edge.pace * most >= np.linalg.norm(W) else 10 * most
+        path = train(t, model=model, head=v, lr=edge.pace * edge.radius, steps=steps,
+                     init={name: start[None]})  # fmt: skip
+        rows = np.linspace(len(path.steps) - 1, 0, records).round().astype(int)[::-1]
+        weights = path.weights[name][rows, 0]
+        out.append(ConeRun(b, (t, v), alpha, c, yes, edge, start, path.steps[rows], weights))
+    return out

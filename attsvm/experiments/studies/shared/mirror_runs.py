@@ -18,6 +18,7 @@ from attsvm.api import train
 from attsvm.certificate import Certificate
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.rows import stacked_columns, thinned
+from attsvm.next_token.problems import Columns
 from attsvm.theory.measures import bregman
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def run_rows(group: Group, runs: Mapping[str, MirrorRun]) -> dict[str, Any]:
     ])  # fmt: skip
 
 
-def divergence(W: Floats, best: Certificate, p: str) -> Floats:
+def divergence(W: Floats, best: Certificate | Columns, p: str) -> Floats:
     """The divergence of each W (R, d, dq) in exponent p from the solution; nan without one."""
     if best.W is None or not np.isfinite(best.gap):
         return np.full(len(W), np.nan)

@@ -69,24 +69,22 @@ class Orders:
         """Every choice of a low token in each of these inputs; none where one has no such token."""
         return list(product(*(self.low[i].tolist() for i in self.wrong)))
 
+    def logits(self, W: Floats) -> Floats:
+        """x_itᵀ W z_i (n, T)."""
+        X = np.asarray(self.tokens.X)
+        return np.asarray(np.einsum("ntd,dq,nq->nt", X, W, self.tokens.queries))
+
     def depth(self, W: Floats) -> float:
         """min_i max_t min_τ (x_it − x_iτ)ᵀ W z_i; inf without higher tokens, −inf without lower."""
-        logits = np.einsum("ntd,dq,nq->nt", np.asarray(self.tokens.X), W, self.tokens.queries)
-        return min(
-            (
-                float(logits[i, self.low[i]].max(initial=-np.inf) - logits[i, self.high[i]].max())
-                for i in self.wrong
-            ),
-            default=np.inf,
-        )
+        logits, low, high = self.logits(W), self.low, self.high
+        each = [logits[i, low[i]].max(initial=-np.inf) - logits[i, high[i]].max()
+                for i in self.wrong]  # fmt: skip
+        return float(min(each, default=np.inf))
 
     def margin(self, W: Floats) -> float:
         """The worst (x_iα − x_it)ᵀ W z_i over low tokens."""
-        logits = np.einsum("ntd,dq,nq->nt", np.asarray(self.tokens.X), W, self.tokens.queries)
-        return min(
-            float(logits[i, a] - logits[i, low].max(initial=-np.inf))
-            for i, (a, low) in enumerate(zip(self.alpha, self.low, strict=True))
-        )
+        each = zip(self.logits(W), self.alpha, self.low, strict=True)
+        return float(min(row[a] - row[low].max(initial=-np.inf) for row, a, low in each))
 
     def problem(self, choice: tuple[int, ...], depth: float, *, margin: float = 1.0) -> Problem:
         """Margins over the low tokens, and `depth` of the chosen ones over the high tokens.

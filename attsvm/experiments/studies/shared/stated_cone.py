@@ -18,6 +18,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.certificate import Certificate
+from attsvm.experiments.studies.shared.plain_descent import smoothness
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.convergence.prover import Prover, prover
 from attsvm.theory.optima import score_gaps
@@ -46,13 +47,6 @@ class StatedCone:
         unit = self.best / np.linalg.norm(self.best)
         c = 1 - self.mu
         return size * (c * unit + np.sqrt(1 - c * c) * self.toward)
-
-
-def lipschitz(tokens: Tokens, v: Floats) -> float:
-    """L_W = (1/n) Σ ‖v‖‖z‖²‖X‖³ (‖v‖‖X‖/4 + 3) of the logistic loss (v1, Lemma 4)."""
-    X = np.linalg.norm(np.asarray(tokens.X), ord=2, axis=(1, 2))
-    z, size = np.linalg.norm(tokens.queries, axis=1), float(np.linalg.norm(v))
-    return float(np.mean(size * z**2 * X**3 * (size * X / 4 + 3)))
 
 
 def cone_as_stated(
@@ -94,7 +88,7 @@ def cone_as_stated(
 
 def plain_prover(tokens: Tokens, v: Floats) -> Prover:
     """Proofs for plain descent with η = 1/L_W."""
-    return prover(tokens, head=v, optimizer="gd", lr=1 / lipschitz(tokens, v))
+    return prover(tokens, head=v, optimizer="gd", lr=1 / smoothness(tokens, v))
 
 
 def least_proved(made: Prover, stated: StatedCone) -> float:
