@@ -36,7 +36,7 @@ def _rows(
         group.seeds, group.tokens, group.heads, group.solved(group.best), strict=True
     ):
         can = separable(best)
-        row = {
+        row: dict[str, Any] = {
             "seed": seed,
             name: values,
             "separable": can,
@@ -99,7 +99,7 @@ def penalized(group: Group, penalties: Sequence[float], loss: str = "logistic") 
             "above": np.max(above, axis=0) / sizes**2 * 2,
         }
 
-    return {**_rows(group, "penalty", lam, point), "digits": np.tile(-np.log10(lam), len(group))}
+    return {**_rows(group, "penalty", penalties, point), "digits": np.tile(-np.log10(lam), len(group))}
 
 
 def _objective(found: PromptMeasures, p: Floats, penalties: Floats) -> Floats:

@@ -12,7 +12,6 @@ from attsvm._utils.arrays import Floats
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.plain_descent import (
     contradicting_start,
-    followed,
     own_descent,
     proved_end,
     random_starts,
@@ -44,12 +43,11 @@ Row = dict[str, Any]
 
 # ---------------------------------------------------------------- equal scores
 
-# What stands in a row where its part has no such value. size: R of the example's start (R, 0), or
-# the deviation of a random start. at_start, end, later: where descent is proved to end from the
-# start, from the last step, and once the flow is followed on.
+# What stands in a row where its part has no such value. size: R of the example's start (R, 0).
+# at_start, end: where descent is proved to end from the start and from the last step.
 _EMPTY = {
     "seed": 0, "size": np.nan, "step": -1, "p1": np.nan, "p2": np.nan, "bound": np.nan,
-    "at_start": "", "end": "", "later": "", "separable": True, "rises": False, "shrinks": False,
+    "at_start": "", "end": "", "separable": True, "rises": False, "shrinks": False,
     "gap": np.nan,
 }  # fmt: skip
 
@@ -64,12 +62,10 @@ def _falls(values: Floats, by: Any) -> bool:
 
 
 def from_all_starts(
-    group: Group, part: str, n: int, T: int, d: int, example_steps: int, random_steps: int,
-    flow_steps: int,
-) -> dict[str, Any]:  # fmt: skip
+    group: Group, part: str, n: int, T: int, d: int, example_steps: int, random_steps: int
+) -> dict[str, Any]:
     """example: plain descent on the two-input example, the same for every seed. search: a start
-    that contradicts. run: plain descent from random starts, then normalized steps, which follow
-    the same flow."""
+    that contradicts. run: plain descent from random starts."""
     if part == "example":
         rows = _example(example_steps)
     elif part == "search":
@@ -79,9 +75,8 @@ def from_all_starts(
         ]
     else:
         start = int(group.run["start"])
-        sizes, W = random_starts(group.seeds, (n, T, d), widest=8.0, start=start)
-        rows = _random_runs(group, W, random_steps, flow_steps)
-        rows = [{**row, "size": size} for row, size in zip(rows, sizes, strict=True)]
+        W = random_starts(group.seeds, (n, T, d), widest=8.0, start=start)[1]
+        rows = _random_runs(group, W, random_steps)
     return columns_of(rows, _EMPTY)
 
 
@@ -106,9 +101,8 @@ def _example(steps: int) -> list[Row]:
     return out
 
 
-def _random_runs(group: Group, W: Any, steps: int, flow_steps: int) -> list[Row]:
+def _random_runs(group: Group, W: Any, steps: int) -> list[Row]:
     path = own_descent(group.tokens, group.heads, W, steps=steps)
-    flow = followed(group.tokens, group.heads, path.W[-1], lr=0.02, steps=flow_steps)
     out: list[Row] = []
     for b, c in enumerate(group.solved(group.best)):
         t, v, M = group.tokens[b], group.heads[b], path.W[:, b]
@@ -120,8 +114,6 @@ def _random_runs(group: Group, W: Any, steps: int, flow_steps: int) -> list[Row]
             # The theorem asks that the best tokens can be separated.
             "separable": c.status != "infeasible",
             "end": end,
-            # What is proved of the descent itself stays; the flow tells of the rest.
-            "later": end if end != "open" else proved_end(t, v, flow[b], lr),
             # A loss near its infimum, and a part along W^mm that hardly grows, move by rounding.
             "rises": _falls(-path.loss[:, b], 1e-15),
             "shrinks": along is None or _falls(along, 1e-12 * (1 + np.abs(along[1:]))),
@@ -154,7 +146,6 @@ def checks_equal(table: Table, thresholds: Any) -> Iterator[Found]:
     yield equals("plain runs whose loss rises", runs.rises.sum(), 0)
     yield equals("plain runs whose part along W^mm ever shrinks", runs.shrinks.sum(), 0)
     yield info("random runs proved to end at the best tokens, share", (runs.end == "best").mean())
-    yield info("the same, the flow followed on", (runs.later == "best").mean())
     gap = max(example.gap.max(), runs.gap.max())
     yield at_most("largest certified gap", gap, norm_of("frobenius").tolerance)
     judged = len(radii) + len(runs)
@@ -320,7 +311,7 @@ EQUAL = _study(
             *_RUNS,
         ]
     },
-    run={"example_steps": 100_000, "random_steps": 40_000, "flow_steps": 10_000},
+    run={"example_steps": 100_000, "random_steps": 40_000},
     seeds=60,
     group=30,
     measure=from_all_starts,
@@ -329,7 +320,7 @@ EQUAL = _study(
         "grid": {
             "part n T d": [("example", 2, 2, 2), ("search", 2, 2, 2), ("search", 3, 3, 2), *_RUNS]
         },
-        "run": {"example_steps": 20_000, "random_steps": 3000, "flow_steps": 2000},
+        "run": {"example_steps": 20_000, "random_steps": 3000},
         "seeds": 8,
     },
     figure={

@@ -17,16 +17,7 @@ from attsvm.experiments.studies.shared.attending_runs import (
     uniform_starts,
 )
 from attsvm.experiments.studies.shared.published import EPS, factored_run
-from attsvm.experiments.study import (
-    Found,
-    Premises,
-    Study,
-    Table,
-    at_least,
-    at_most,
-    equals,
-    info,
-)
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.norms import norm_of
 from attsvm.solvers.solve_many import solve_many
 
@@ -37,7 +28,7 @@ NAMES = {"weight": "W", "ridge": "factors, published ridge", "factored": "factor
 NORMS = ("frobenius", "nuclear")
 # How ours should compare, the number, and its error: at step 1000 read off the figure to 0.005. At
 # step 2000 nothing is published: the numbers are of an independent implementation, rounded.
-_PUBLISHED = {
+_PUBLISHED: dict[str, list[Any]] = {
     "weight frobenius 1000": ["≥", 0.99, 0.005],
     "weight nuclear 1000": ["=", 0.86, 0.005],
     "weight frobenius 2000": ["≥", 0.996, 0.0005],
@@ -141,7 +132,8 @@ def _judged(what: str, cosines: Any, published: list[Any] | None) -> Iterator[Fo
 
 def published(point: Mapping[str, Any]) -> float:
     """The known mean of a curve at a step; nan where there is none."""
-    return _PUBLISHED.get(f"{point['run']} {point['column']} {point['step']}", ["", np.nan])[1]
+    known = _PUBLISHED.get(f"{point['run']} {point['column']} {point['step']}")
+    return known[1] if known else float("nan")
 
 
 STUDY = Study(
