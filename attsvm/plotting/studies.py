@@ -81,8 +81,8 @@ def panels(columns: int = 1, rows: int = 1, **options: Any) -> tuple[Figure, lis
     """A figure and its axes, row by row."""
     size = options.pop("figsize", (SIZE[0], SIZE[1] * (1.0 if rows == 1 else 0.8 * rows)))
     figure = Figure(figsize=size, dpi=DPI, layout=ConstrainedLayoutEngine())
-    grid = figure.subplots(rows, columns, squeeze=False, **options)
-    return figure, [axes for line in grid for axes in line]
+    parts = figure.subplots(rows, columns, squeeze=False, **options)
+    return figure, [axes for line in parts for axes in line]
 
 
 def band(axes: Axes, x: Any, y: Any, *, colour: str, label: str, linestyle: str = "-") -> None:
@@ -107,7 +107,7 @@ def level(axes: Axes, y: float, text: str = "") -> None:
         )
 
 
-def _grid(count: int) -> tuple[Figure, list[Axes]]:
+def grid(count: int) -> tuple[Figure, list[Axes]]:
     """A figure with so many panels, at most three to a row."""
     columns = min(count, 3 if count != 4 else 2)
     rows = -(-count // columns)
@@ -116,13 +116,13 @@ def _grid(count: int) -> tuple[Figure, list[Axes]]:
     axes = figure.subplots(rows, columns, squeeze=False)
     listed = [ax for row in axes for ax in row]
     for spare in listed[count:]:
-        spare.set_axis_off()
+        spare.remove()
     return figure, listed[:count]
 
 
 def phase_figure(maps: Sequence[Map], labels: Labels) -> Figure:
     """Shares as colours over two parameters, one panel for each value of a third."""
-    figure, axes = _grid(len(maps))
+    figure, axes = grid(len(maps))
     values = np.concatenate([np.ravel(m.values) for m in maps])
     known = values[np.isfinite(values)]
     share = bool(len(known)) and known.min() >= 0.0 and known.max() <= 1.0
@@ -158,7 +158,7 @@ def _ticks(values: Sequence[Any]) -> tuple[list[int], list[str]]:
 
 def curve_figure(panels: Sequence[Panel], labels: Labels, *, log: bool | str = False) -> Figure:
     """Lines with bands over one parameter, one panel for each value of another."""
-    figure, axes = _grid(len(panels))
+    figure, axes = grid(len(panels))
     marked = False
     for ax, panel in zip(axes, panels, strict=True):
         for k, curve in enumerate(panel.curves):
