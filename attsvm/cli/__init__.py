@@ -31,7 +31,6 @@ from attsvm.cli import (  # each adds its commands to the program
     sweep,
     tour,
     train,
-    warm,
 )
 from attsvm.cli.options import Command, app
 from attsvm.cli.output import emit, stop
@@ -39,7 +38,7 @@ from attsvm.errors import AttsvmError, ConvergenceWarning
 
 __all__ = [
     "certify", "example", "fit", "hunt", "inspect", "main", "optima", "sentences",
-    "solve", "studies", "sweep", "tour", "train", "warm",
+    "solve", "studies", "sweep", "tour", "train",
 ]  # fmt: skip
 
 # The help page lists the commands by panel in this order.
@@ -49,7 +48,6 @@ PANELS = {
     "Real networks": ("fit", "inspect"),
     "The papers' statements": ("list", "show", "reproduce", "report"),
     "Many instances": ("sweep", "hunt"),
-    "This machine": ("warm",),
 }
 _PANEL = {name: panel for panel, names in PANELS.items() for name in names}
 app.registered_commands.sort(key=lambda command: [*_PANEL].index(str(command.name)))
@@ -66,6 +64,7 @@ RENAMED = {
     "--from": "the option --from is gone: give FILE.py, or FILE.py:NAME, in place of an id",
     "--take": "the option --take is gone: copy the files of parts/ from one folder to the other",
     "--glossary": "the option --glossary is gone: docs/glossary.md explains the reports",
+    "warm": "the command warm is gone: kernels are compiled by the first call that needs them",
     "bench": "the command bench is gone: run python -m benchmarks in a clone of attsvm",
 }
 

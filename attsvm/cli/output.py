@@ -78,17 +78,6 @@ def certificate_facts(report: Mapping[str, Any], title: str) -> Table:
     return facts(title, shown)
 
 
-_MARKS = {True: "holds", False: "fails", None: "not checked"}
-
-
-def limit_facts(limit: Mapping[str, Any]) -> dict[str, str]:
-    """The predicted limit, and a short line for each premise."""
-    norm = f"{limit['norm']} norm" if limit["norm"] else "no known norm"
-    lines = [f"{_MARKS[p['holds']]}: {p['name']}" for p in limit["premises"]]
-    found = {"predicted limit": f"optimizer {limit['optimizer']}: {norm} ({limit['word']})"}
-    return found | ({"premises": "\n".join(lines)} if lines else {})
-
-
 def many(number: int, noun: str) -> str:
     """A count with its noun: '1 sentence', '2 queries'.
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from attsvm._utils.progress import working
-from attsvm.cli import options
-from attsvm.cli.options import OUTPUT, app, check_figure, option
+from attsvm.cli.options import check_figure, command
 from attsvm.cli.output import emit, facts, many, rows
 from attsvm.errors import BadTokens
 
-SHOWN = "What is shown"
 # What a reader is shown at most; --json has more.
 _LEVEL = 12
 _REASONS = 5  # of each kind
@@ -25,40 +21,45 @@ _LETTERS = 30  # of a word in a table
 _TIES = ("contradiction", "cycle")
 
 
-@app.command("sentences", epilog="Example: attsvm sentences text.txt --prose --lower --json")
+@command("text.txt --prose --lower --json")
 def sentences_command(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE", help="Text file, one sentence per line, its label last; or --prose."
-        ),
-    ],
-    collocations: options.Collocations = None,
-    vocabulary: options.Vocabulary = None,
-    limit: options.Limit = None,
-    prose: options.Prose = False,
-    lower: options.Lower = False,
-    strip: options.Strip = False,
-    shortest: options.Shortest = None,
-    query: Annotated[
-        str | None, option("--query", "TOKEN", "Show the order of this token in full.", SHOWN)
-    ] = None,
-    length: Annotated[
-        int | None,
-        option("--length", "N", "Count what is decided up to this many tokens.", SHOWN, min=2),
-    ] = None,
-    ties: Annotated[
-        bool, option("--ties", None, "Take several labels and cycles as ties; count them.", SHOWN)
-    ] = False,
-    figure: Annotated[
-        Path | None,
-        option("--figure", "FILE", "Draw the orders (.svg, .png or .pdf).", OUTPUT),
-    ] = None,
-    style: options.Style = "screen",
-    force: options.Force = False,
-    as_json: options.Json = False,
+    file: Path,
+    collocations: str | None = None,
+    vocabulary: int | None = None,
+    limit: int | None = None,
+    prose: bool = False,
+    lower: bool = False,
+    strip_punctuation: bool = False,
+    shortest: int | None = None,
+    query: str | None = None,
+    length: int | None = None,
+    ties: bool = False,
+    figure: Path | None = None,
+    style: str = "screen",
+    force: bool = False,
+    json_: bool = False,
 ) -> None:
-    """Whether sentences are realizable, and the order of tokens that training learns by query."""
+    """Whether sentences are realizable, and the order of tokens that training learns by query.
+
+    Arguments
+    ---------
+    file : FILE
+        Text file, one sentence per line, its label last; or --prose.
+
+    What is shown
+    -------------
+    query : TOKEN
+        Show the order of this token in full.
+    length : N, at least 2
+        Count what is decided up to this many tokens.
+    ties
+        Take several labels and cycles as ties; count them.
+
+    Output
+    ------
+    figure : FILE
+        Draw the orders (.svg, .png or .pdf).
+    """
     from attsvm.next_token.order import orders
     from attsvm.next_token.report import describe_sentences
     from attsvm.next_token.text import read_text
@@ -73,7 +74,7 @@ def sentences_command(
             limit=limit,
             prose=prose,
             lower=lower,
-            strip=strip,
+            strip=strip_punctuation,
             shortest=shortest,
         )
     data = found.sentences
@@ -99,7 +100,7 @@ def sentences_command(
         "figure": None if figure is None else str(figure),
         "seconds": time.perf_counter() - start,
     }
-    emit(report, as_json, *([] if as_json else _show(report)))
+    emit(report, json_, *([] if json_ else _show(report)))
 
 
 def _find_query(word: str, data: Any, every: Any) -> int:
@@ -206,25 +207,6 @@ def _say_realizable(report: dict[str, Any]) -> str:
     """'yes', or how many faults of each kind there are."""
     faults = ", ".join(f"{n} {kind}" for kind, n in report["faults"].items() if n)
     return f"no: {faults}" if faults else "yes"
-
-
-def run_facts(report: dict[str, Any]) -> dict[str, Any]:
-    """What a reader is shown of a training run on sentences, without its limit."""
-    shown: dict[str, Any] = {"realizable": _say_realizable(report)}
-    for key in ("loss", "infimum", "excess", "decoder_loss", "top_optimal"):
-        shown[key.replace("_", " ")] = report[key]
-    for name, best in report["certificates"].items():
-        for key in ("steps", "norm", "correlation", "margin_share"):
-            shown[f"{name} {key.replace('_', ' ')}"] = report[key][name]
-        shown[f"{name} certificate"] = best["message"]
-    if report["proof"] is not None:
-        shown["convergence of W_kq"] = f"this run: {report['proof']['message']}"
-    if seen := report["unseen"]:
-        shown["unseen sentences"] = (
-            f"{seen['sentences']}: {seen['wide']} have a gap of {seen['gap']:g} or more, "
-            f"{seen['agreed']} of these are answered as the solution says; {seen['ties']} are ties"
-        )
-    return shown
 
 
 def conclude(report: dict[str, Any]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from attsvm._utils.expected import function, whole
 from attsvm._utils.progress import Progress
 from attsvm.errors import BadTokens
@@ -17,6 +19,9 @@ from attsvm.training.optimizers import RuleLike
 from attsvm.training.optimizers.optimizer import Blocks
 from attsvm.training.path import Path
 from attsvm.training.task import token_task
+
+# A run evaluated again at its end gives the recorded loss but for rounding.
+_SAME = 1e-9
 
 
 def train_tokens(
@@ -94,4 +99,12 @@ def _last(start: Path, task: TrainingTask) -> Blocks:
         raise BadTokens(
             "the path to go on from is a run on data of another size: give it the data it came from"
         )
+    if task.trace is None:
+        found = task.loss_and_grad(params)
+        same = np.allclose(found.loss, start.loss[-1], rtol=_SAME, atol=0, equal_nan=True)
+        if not (same and np.array_equal(found.top, start.top[-1])):
+            raise BadTokens(
+                "the path to go on from is a run on other tokens, labels or prediction head: give "
+                "it the data it came from"
+            )
     return params
