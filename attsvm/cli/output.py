@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
@@ -51,7 +50,6 @@ def rows(heads: Iterable[str], body: Iterable[Iterable[Any]], **style: Any) -> T
     The last column is folded where the screen is too narrow, the others are not.
     """
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(**{"box": None, "pad_edge": False, **style})
     names = list(heads)
@@ -59,7 +57,7 @@ def rows(heads: Iterable[str], body: Iterable[Iterable[Any]], **style: Any) -> T
         justify: Any = "right" if name.startswith(">") else "left"
         table.add_column(name.removeprefix(">"), justify=justify, no_wrap=name != names[-1])
     for row in body:
-        table.add_row(*(one if isinstance(one, Text) else str(one) for one in row))
+        table.add_row(*map(str, row))
     return table
 
 
@@ -114,36 +112,3 @@ def say_diverged(path: Path, name: str) -> None:
             f"{name} diverged at step {path.diverged} with lr {path.config['lr']:g}, and its path "
             "ends there; try a smaller --lr"
         )
-
-
-def duration(seconds: float) -> str:
-    """A time in words that fit a table.
-
-    >>> duration(95), duration(8000), duration(2.5e5)
-    ('1 min 35 s', '2 h 13 min', '2 d 21 h')
-    """
-    s = round(seconds)
-    if s < 60:
-        return f"{s} s"
-    if s < 3600:
-        return f"{s // 60} min {s % 60} s"
-    if s < 86400:
-        return f"{s // 3600} h {s % 3600 // 60} min"
-    return f"{s // 86400} d {s % 86400 // 3600} h"
-
-
-@contextmanager
-def live(board: Any) -> Iterator[Callable[[str], None]]:
-    """Show a board on standard error while work goes on; yields what prints sentences above it.
-
-    board: anything that rich can print. It is drawn on a terminal only.
-    """
-    if not sys.stderr.isatty():
-        yield say
-        return
-    from rich.console import Console
-    from rich.live import Live
-
-    console = Console(stderr=True, highlight=False)
-    with Live(board, console=console, refresh_per_second=4, transient=True):
-        yield lambda sentence: console.print(f"attsvm: {sentence}", markup=False)

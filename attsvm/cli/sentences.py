@@ -187,13 +187,6 @@ def _facts(report: dict[str, Any]) -> dict[str, Any]:
     for name, matrix in (("attention", "W_kq"), ("decoder", "W_ov")):
         if solved[name] is not None:
             shown[f"{name} {matrix}"] = solved[name]["message"]
-    if seen := solved["coverage"]:
-        shown["generalizes"] = (
-            f"all sentences of 2 to {seen['length']} tokens with a query of the data: the solution "
-            f"decides {100 * seen['decided']:.1f} % ({100 * seen['wide']:.1f} % with a gap of "
-            f"{seen['gap']:g} or more), the orders alone {100 * seen['ordered']:.1f} %; the rest "
-            "are ties"
-        )
     if (finite := solved["finite"])["components"]:
         shown["finite part"] = (
             f"log-odds up to {finite['largest']:.4g} inside ties; the loss of "
@@ -211,54 +204,33 @@ def _say_realizable(report: dict[str, Any]) -> str:
 
 def conclude(report: dict[str, Any]) -> str:
     """Two sentences: how much is realizable; what training will learn, and what stays undecided."""
-    return f"{_conclude_realizable(report)} {_conclude_learnt(report)}"
-
-
-def _conclude_realizable(report: dict[str, Any]) -> str:
     total, good = report["sentences"], report["explained"]
     if not total:
-        return "There is no sentence here, only collocations, which say who follows whom."
-    if report["faults"]["no-collocations"]:
-        return (
-            "Whether the text is realizable cannot be said: no token has a known follower, which "
-            "--collocations bigrams takes from the text itself."
+        first = "There is no sentence here, only collocations."
+    elif report["faults"]["no-collocations"]:
+        first = "No token has a known follower: --collocations bigrams takes them from the text."
+    elif report["status"] == "realizable":
+        first = f"All of {many(total, 'sentence')} can be realized at once."
+    else:
+        none = report["without_optimal"]
+        first = (
+            f"{good} of {many(total, 'sentence')} ({100 * good / total:.0f} %) can be realized at "
+            f"once; of the others, the label of {none} follows no token of the sentence, and "
+            f"{total - good - none} contradict others."
         )
-    if report["status"] == "realizable":
-        return (
-            f"All of the {many(total, 'sentence')} {'is' if total == 1 else 'are'} realizable: "
-            "each label follows exactly one token of its sentence, and one order of tokens per "
-            "query explains them."
+    if not report["ordered_queries"]:
+        return f"{first} Training attention learns nothing: no token is above another."
+    ties = "" if report["status"] == "realizable" else "With --ties, "
+    second = (
+        f"{ties}attention learns an order of tokens for {report['ordered_queries']} of "
+        f"{many(report['queries'], 'query')}"
+    )
+    if seen := report["solved"]["coverage"]:
+        second += (
+            f" and decides {100 * seen['decided']:.1f} % of all sentences of 2 to {seen['length']} "
+            f"tokens that end in one of them (the orders alone {100 * seen['ordered']:.1f} %)"
         )
-    none, rest = report["without_optimal"], total - good - report["without_optimal"]
-    said = [
-        f"in {none} it follows none of them" if none else "",
-        f"in {rest} it follows several, or others of the same query contradict it" if rest else "",
-        "but some tokens follow more than one other" if not (none or rest) else "",
-    ]
-    return (
-        f"{good} of {many(total, 'sentence')} ({100 * good / total:.0f} %) "
-        f"{'is' if good == 1 else 'are'} realizable: the label follows exactly one of the tokens "
-        f"before it, without contradiction; {', '.join(filter(None, said))}."
-    )
-
-
-def _conclude_learnt(report: dict[str, Any]) -> str:
-    ordered, queries = report["ordered_queries"], report["queries"]
-    if not ordered:
-        return "Training attention would learn nothing: no sentence puts one token above another."
-    start = "Training will learn"
-    if report["status"] != "realizable":
-        start = "Trained with --ties, attention should learn (no theorem covers the whole text)"
-    learnt = f"{start}, for {ordered} of {many(queries, 'query')}, which tokens to look at first"
-    seen = report["solved"]["coverage"]
-    if seen is None:
-        return f"{learnt}, and it is silent on sentences whose best tokens are in no order."
-    share = 100 * seen["decided"]
-    return (
-        f"{learnt}; of all sentences of 2 to {seen['length']} tokens that end in a query of this "
-        f"text it decides {share:.1f} % and is silent on {100 - share:.1f} %, where the best "
-        "tokens tie."
-    )
+    return f"{first} {second[0].upper()}{second[1:]}."
 
 
 def group_levels(column: dict[str, float]) -> list[tuple[float, list[str]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,14 +14,13 @@ import typer
 
 from attsvm._utils.files import to_json
 from attsvm._utils.objects import is_outside
+from attsvm._utils.progress import bar
 from attsvm.cli.options import FAILED, command, read_pairs
-from attsvm.cli.output import emit, live, many, rows, say, stop
+from attsvm.cli.output import emit, many, rows, say, stop
 from attsvm.errors import Unsupported
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     from attsvm.experiments.study import Study
 
@@ -29,19 +28,6 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 HERE = Path("attsvm-report")
-# The colours of verdicts, and of the states of studies that are being run.
-COLOURS = {
-    "holds": "green",
-    "measured": "green",
-    "fails": "bold red",
-    "not reproduced at this size": "yellow",
-    "undecided": "yellow",
-    "broken": "bold red",
-    "agrees": "green",
-    "differs": "bold red",
-    "waiting": "dim",
-    "on file": "dim green",
-}
 
 
 @command("--out attsvm-report")
@@ -55,8 +41,6 @@ def list_command(names: list[str] | None = None, out: Path = HERE, json_: bool =
     names : STUDY
         Ids, paper letters, or FILE.py.
     """
-    from rich.text import Text
-
     from attsvm.experiments.report import kind_words
 
     chosen, _ = read_studies(names or [], real=None)
@@ -64,9 +48,8 @@ def list_command(names: list[str] | None = None, out: Path = HERE, json_: bool =
     stated = [_about(study, last.get(study.id)) for study in chosen]
     body = []
     for about in stated:
-        verdict = _verdict(last[about["id"]]) if about["id"] in last else Text("not run", "dim")
         title = f"{about['title']} (--real)" if about["real"] else about["title"]
-        shown = [verdict] if last else []
+        shown = [about["verdict"] or "not run"] if last else []
         body.append((about["id"], kind_words(about), about["source"], *shown, title))
     heads = ("study", "kind", "source", *(["verdict"] if last else []), "title")
     emit({"status": "done", "studies": stated}, json_, rows(heads, body))
@@ -81,30 +64,25 @@ def show_command(name: str, out: Path = HERE, json_: bool = False) -> None:
     name : STUDY
         Id of a study, or FILE.py:NAME.
     """
-    from rich.text import Text
-
     from attsvm.experiments.report import KINDS, SOURCES
 
     (found, *_), source = read_studies([name], real=None)
     record = _last_records(out, [found.id]).get(found.id)
-    parts: list[Any] = [Text(f"{found.id}  {found.title}", "bold"), Text(found.statement), ""]
-    quiet = [KINDS[found.kind], SOURCES[found.source]]
-    quiet += [f"In the paper: {found.theorem}"] if found.theorem else []
-    quiet += [f"Size: {found.size}"] if found.size else []
-    parts += [Text(line, "dim") for line in quiet]
-    if found.differs:
-        parts += ["", Text(f"Differs from what is published: {found.differs}")]
     names = ("grid", "run", "seeds", "first", "thresholds", "quick")
     sizes = {"family": _family(found), **{name: getattr(found, name) for name in names}}
+    quiet = {"In the paper": found.theorem, "Size": found.size,
+             "Differs from what is published": found.differs}  # fmt: skip
+    parts: list[Any] = [f"{found.id}  {found.title}", found.statement, "", KINDS[found.kind]]
+    parts += [SOURCES[found.source], *(f"{word}: {said}" for word, said in quiet.items() if said)]
     if record is None:
         parts += ["", "Not run yet. It is run with:"]
         parts += [f"  {key} = {to_json(value)}" for key, value in sizes.items() if value]
         parts += [f"Run it: attsvm reproduce {source or found.id}"]
     else:
         size = " (quick)" if record.get("quick") else ""
-        parts += ["", Text.assemble("Verdict: ", _verdict(record), size), _numbers(record)]
+        parts += ["", f"Verdict: {_verdict(record)}{size}", _numbers(record)]
         ends = (("Premises", record.get("premises")), ("Reason", record.get("reason")))
-        parts += [Text(f"{word}: {value}") for word, value in ends if value]
+        parts += [f"{word}: {value}" for word, value in ends if value]
         parts += [f"Rows: {out / 'tables' / f'{found.id}.csv'}"]
     about = {"status": "done", **_about(found, record)}
     emit(about | sizes | {"record": record}, json_, *parts)
@@ -202,12 +180,12 @@ def reproduce_command(
 def run(
     studies: list[Study], out: Path, how: dict[str, Any], where: dict[str, Any]
 ) -> list[Record]:
-    """The records of studies that are run with a board of their states."""
+    """The records of studies that are run."""
     from attsvm.experiments.runner import run_studies
 
     try:
-        with _watching([study.id for study in studies]) as (watch, above):
-            return run_studies(studies, out, **how, **where, watch=watch, say=above)
+        with _watching([study.id for study in studies]) as watch:
+            return run_studies(studies, out, **how, **where, watch=watch, say=say)
     except KeyboardInterrupt:
         stop(f"stopped: what is finished is kept in {out}; run it again to go on", 130)
 
@@ -273,8 +251,6 @@ def _audit(
     names: list[str], out: Path, share: float, seed: int | None, jobs: int, json_: bool
 ) -> None:
     """Audit the folder and print what was found; leave with the code of a failure where it is."""
-    from rich.text import Text
-
     from attsvm.experiments.audit import audit_folder
     from attsvm.experiments.executors import engine_of
     from attsvm.experiments.runner import read_record, results_folder
@@ -287,16 +263,16 @@ def _audit(
         raise Unsupported(f"{lost[0]} is not on file in {out}: run it first")
     chosen = [name for name in chosen if name not in lost]
     where = engine_options("local", jobs, None, None)
-    with _watching([]) as (watch, above):
+    with _watching(chosen) as watch:
         engine = engine_of(where["engine"], where["asked"])
         found = audit_folder(
             out, as_run, chosen, share=share, seed=seed, engine=engine, watch=watch
         )
         for row in found["studies"]:
             for words in row["differences"]:
-                above(f"{row['id']}: {words}")
+                say(f"{row['id']}: {words}")
     apart = [row["id"] for row in found["studies"] if not row["agrees"]]
-    states = {True: Text("agrees", "green"), False: Text("differs", "bold red")}
+    states = {True: "agrees", False: "differs"}
     body = [(row["id"], states[row["agrees"]], row["drawn"], row["instances"],
              f"{row['seconds']:.1f}") for row in found["studies"]]  # fmt: skip
     count = len(body)
@@ -366,12 +342,8 @@ def _about(study: Study, record: Mapping[str, Any] | None) -> dict[str, Any]:
     return {**{name: getattr(study, name) for name in names}, "verdict": verdict}
 
 
-def _verdict(record: Record) -> Text:
-    """The verdict in its colour."""
-    from rich.text import Text
-
-    verdict = str(record["verdict"])
-    return Text(f"{verdict} (broken)" if "error" in record else verdict, COLOURS.get(verdict, ""))
+def _verdict(record: Record) -> str:
+    return f"{record['verdict']} (broken)" if "error" in record else str(record["verdict"])
 
 
 def _numbers(record: Record) -> Table:
@@ -385,50 +357,22 @@ def _numbers(record: Record) -> Table:
     return rows(("what", "seen", "asked", "met"), body)
 
 
-class Board:
-    """The state of every study and since when, as a table that fits the screen."""
-
-    def __init__(self, names: list[str]) -> None:
-        self.state = dict.fromkeys(names, "waiting")
-        self.began: dict[str, float] = {}
-        self.took: dict[str, float] = {}
-        self.start = time.monotonic()
-
-    def update(self, name: str, state: str) -> None:
-        """Note a change; off a terminal, print a line for a study that has ended."""
-        self.state[name] = state
-        if name not in self.began and state not in ("waiting", "on file"):
-            self.began[name] = time.monotonic()
-        if name in self.began and state != "running" and " of " not in state:
-            self.took[name] = time.monotonic() - self.began[name]
-            if not sys.stderr.isatty():
-                print(f"{name} {state} {self.took[name]:.1f} s", file=sys.stderr, flush=True)
-
-    def _order(self, name: str) -> tuple[int, float]:
-        """What runs first, then what ended last, then what waits, then what is on file."""
-        if self.state[name] in ("waiting", "on file"):
-            return 2 + (self.state[name] == "on file"), 0.0
-        return int(name in self.took), -self.began.get(name, 0.0) - self.took.get(name, 0.0)
-
-    def __rich_console__(self, console: Console, options: Any) -> Iterator[Table]:
-        from rich.text import Text
-
-        body = []
-        for name in sorted(self.state, key=self._order)[: max(console.height - 4, 3)]:
-            state, began = self.state[name], self.began.get(name)
-            seconds = self.took.get(name, 0.0 if began is None else time.monotonic() - began)
-            shown = "" if began is None else f"{seconds:.1f}"
-            body.append((name, Text(state, COLOURS.get(state, "cyan")), shown))
-        done = sum(n in self.took or s == "on file" for n, s in self.state.items())
-        spent = time.monotonic() - self.start
-        caption = f"{done} of {many(len(self.state), 'study')}, {spent:.0f} s"
-        heads = ("study", "state", ">seconds")
-        yield rows(heads, body, caption=caption, caption_justify="left")
-
-
 @contextmanager
-def _watching(names: list[str]) -> Iterator[tuple[Callable[..., None], Callable[[str], None]]]:
-    """What follows studies that are run: watch(name, state) and say(sentence)."""
-    board = Board(names)
-    with live(board) as above:
-        yield board.update, above
+def _watching(names: Sequence[str]) -> Iterator[Callable[[str, str], None]]:
+    """What follows studies that are run, watch(name, state): a bar on a terminal, elsewhere a line
+    for each study that has ended."""
+    began: dict[str, float] = {}
+    ended: set[str] = set()
+    with bar("studies") as progress:
+
+        def watch(name: str, state: str) -> None:
+            began.setdefault(name, time.monotonic())
+            if state not in ("waiting", "running") and " of " not in state:
+                ended.add(name)
+                if progress is None and state != "on file":
+                    spent = time.monotonic() - began[name]
+                    print(f"{name} {state} {spent:.1f} s", file=sys.stderr, flush=True)
+            if progress is not None:
+                progress(len(ended) / max(len(names), len(began)), f"{name} {state}")
+
+        yield watch

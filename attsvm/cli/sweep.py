@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from attsvm.cli.options import FAILED, command
-from attsvm.cli.output import duration, emit, many, rows, say
+from attsvm.cli.output import emit, many, rows, say
 from attsvm.cli.studies import engine_options, run
 from attsvm.errors import BadTokens, Unsupported
 
@@ -24,7 +24,6 @@ def sweep_command(
     quick: bool = False,
     seeds: int | None = None,
     first: int | None = None,
-    dry_run: bool = False,
     engine: str = "local",
     jobs: int = 0,
     address: str | None = None,
@@ -51,8 +50,6 @@ def sweep_command(
     -------
     out : FOLDER, default: sweep-NAME
         The folder.
-    dry_run
-        Only say how much it is and how long it may take.
     option : KEY=VALUE
         Of slurm, such as slurm_partition=short.
     table : FILE
@@ -71,9 +68,6 @@ def sweep_command(
         raise BadTokens(f"{what} has no table [quick]")
     plan = study.at(quick=how["quick"], seeds=how["seeds"], first=how["first"])
     where = engine_options(engine, jobs, address, option)
-    if dry_run:
-        _dry_run(plan, folder, where, json_)
-        return
     _check_files(plan, folder, table, figure)
     (record,) = run([study], folder, how, where)
     _finish(folder, plan, record, _write(folder, plan, record, table, figure), json_)
@@ -121,41 +115,6 @@ def _chosen(what: str, out: Path | None) -> tuple[Study, dict[str, Any], Path]:
     if place.is_file():
         raise BadTokens(f"{what} is no sweep: give a file SPEC.toml, a name, or a folder")
     return shipped_sweep(what), {}, place
-
-
-def _dry_run(plan: Study, folder: Path, where: dict[str, Any], json_: bool) -> None:
-    """Say how much there is to do, and how long a few instances took."""
-    from attsvm._utils.progress import working
-    from attsvm.experiments.executors.local import cores
-    from attsvm.experiments.runner import chunks_of, measure_chunk
-
-    chunks = list(chunks_of(plan))
-    places = sorted({0, len(chunks) // 2, len(chunks) - 1})
-    seconds, tried = 0.0, 0
-    with working("trying a few instances"):
-        for place in places:
-            chunk = replace(chunks[place], seeds=chunks[place].seeds[:8])
-            measure_chunk(replace(chunk, seeds=chunk.seeds[:1]))  # loads what is compiled
-            seconds += measure_chunk(chunk)[1]
-            tried += len(chunk.seeds)
-            if seconds > 10.0:
-                break
-    workers = 1 if where["engine"] == "here" else cores(where["asked"].jobs)
-    left, script = seconds / tried * plan.instances / workers, None
-    if where["engine"] == "slurm":
-        from attsvm.experiments.executors.slurm import job_script
-
-        script = job_script(folder / "jobs", dict(where["asked"].options))
-    report = {
-        "status": "dry run", "instances": plan.instances, "tasks": len(chunks), "seconds": left,
-        "workers": workers, "script": script,
-    }  # fmt: skip
-    lines = [
-        f"{many(plan.instances, 'instance')} in {many(len(chunks), 'chunk')}",
-        f"about {duration(left)} with {many(workers, 'worker')}, from {tried} instances tried here",
-    ]
-    lines += [f"each chunk is sent by this script:\n{script}"] if script else []
-    emit(report, json_, *lines)
 
 
 def _check_files(plan: Study, folder: Path, table: Path | None, figure: Path | None) -> None:

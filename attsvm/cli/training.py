@@ -181,8 +181,8 @@ def run_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
         seen = report["unseen"] = end.ask_unseen(asked["unseen"], seed=asked["seed"]).to_dict()
         shown.append(
             f"  unseen sentences: {seen['sentences']}; {seen['wide']} have a gap of "
-            f"{seen['gap']:g} or more, {seen['agreed']} of these are answered as the solution says; "
-            f"{seen['ties']} are ties"
+            f"{seen['gap']:g} or more, {seen['agreed']} of these are answered as the solution "
+            f"says; {seen['ties']} are ties"
         )
     if asked["figure"] is not None:
         with np.errstate(over="ignore", invalid="ignore"):
