@@ -84,7 +84,7 @@ def sentences_command(
             raise BadTokens(f"{file} has no sentence, only collocations: there is nothing to draw")
         token = None if query is None else _find_query(query, data, every)
     with working(f"solving the problems of {len(every)} queries"):
-        report, column = describe_sentences(found, every, query=token, length=length, ties=ties)
+        report, _ = describe_sentences(found, every, query=token, length=length, ties=ties)
     if figure is not None:
         from attsvm.plotting.hasse import draw_order, draw_orders
 
@@ -92,7 +92,7 @@ def sentences_command(
             if token is None:
                 draw_orders(every, data, figure, look=style)
             else:
-                draw_order(every[token], data, figure, weights=column, look=style)
+                draw_order(every[token], data, figure, look=style)
     report = {
         "file": str(file),
         **report,
