@@ -174,13 +174,14 @@ def _diagram(order: Order, sentences: Sentences, most: int) -> _Diagram:
     half = np.append(wide, np.zeros(len(x) - len(wide))) / 2
     x -= (x - half).min(initial=np.inf if len(x) else 0.0)
     right = max([*(x + half), *(1.15 * _width(head) for head in heads)])
+    inset = tall / 2 - _PAD / 2  # lines end inside, behind their boxes
     lines = []
     for (i, j), trail, cover in zip(edges, trails, direct, strict=True):
-        points = [(x[i], middle[row[i]] - tall[i] / 2)]
+        points = [(x[i], middle[row[i]] - inset[i])]
         for v, r in zip(trail, count(row[i] + 1)):  # straight down beside the boxes of a row
             points += [(x[v], middle[r] + high[r] / 2), (x[v], middle[r] - high[r] / 2)]
         ids = "-".join(map(str, [order.query, *order.tokens[places[[i, j]]]]))
-        ends = np.array([*points, (x[j], middle[row[j]] + tall[j] / 2)])
+        ends = np.array([*points, (x[j], middle[row[j]] + inset[j])])
         lines.append((f"edge-{ids}", ends, not cover))
     kinds = order.kinds[places].tolist()
     boxes = [(t, k, len(group) > 1) for t, k, group in zip(texts, kinds, groups, strict=True)]

@@ -157,7 +157,7 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
 def figure(table: DataFrame, study: Study) -> Figure:
     """Six panels: loss, direction and norm of both stages."""
     from attsvm.plotting.studies import CYCLE, panels
-    from attsvm.plotting.training import Curves, StageRow, draw_row
+    from attsvm.plotting.training import Curves, draw_row
 
     drawn, axes = panels(3, rows=2)
     for k, (name, loss) in enumerate((("W_ov", "L₀"), ("W_kq", "L − L⋆"))):
@@ -167,7 +167,7 @@ def figure(table: DataFrame, study: Study) -> Figure:
         text = f"{above.shape[1]} sets: median, range" if k else ""
         curves = Curves(above.index.to_numpy(), above.to_numpy(), apart.to_numpy(),
                         norm.to_numpy(), text, CYCLE[2 * k])  # fmt: skip
-        draw_row(axes[3 * k : 3 * k + 3], StageRow(name, loss, (curves,)))
+        draw_row(axes[3 * k : 3 * k + 3], curves, matrix=name, loss=loss)
     return drawn
 
 

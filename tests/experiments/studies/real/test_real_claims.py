@@ -8,7 +8,7 @@ from attsvm.experiments.reproduce import audit_claims, reproduce_claims
 
 from attsvm._utils.files import load_arrays
 from attsvm.experiments.studies import CLAIMS
-from attsvm.plotting.style import place_parts, plain_ticks, styled
+from attsvm.plotting.style import place_parts, styled
 from tests.experiments.studies.pictures import cut, unnamed
 
 pytestmark = pytest.mark.slow
@@ -51,7 +51,6 @@ def test_the_picture_names_what_it_draws(saved, name, tmp_path):
     with styled():
         figure = claim.plot(claim.quick, saved(name))
         assert unnamed(figure) == []
-        plain_ticks(figure)
         place_parts(figure)
         assert cut(figure) == []
 
