@@ -135,7 +135,7 @@ def _attention(ax: Axes, path: Path, b: int) -> None:
     title = "Attention on the top token"
     if changed := int(path.changed[b].max(initial=0)):
         ax.axvline(changed, color=style.MARGIN, linewidth=style.LINE, linestyle=":")
-        title = "Top attention (dotted: last change)"
+        title = "Attention (dotted: last change)"
     ax.set(title=title, ylim=(0, 1.03), ylabel="probability; thick: least sure input")
 
 
@@ -180,7 +180,8 @@ _NAME = 40
 def comparison_picture(found: Comparison, *, look: str = "screen") -> Figure:
     """A panel per norm, one for the direction, one for the proofs; a curve per run.
 
-    In each norm the runs whose limit theory places there are drawn thick: these should reach 0.
+    In each norm the runs whose limit theory places there are drawn thick: these should reach 0. The
+    direction is drawn of runs whose limit is unique.
     """
     names = [name if len(name) <= _NAME else name[: _NAME - 1] + "…" for name in found.names]
     shown = [(k, run, run.path) for k, run in enumerate(found.runs) if run.path is not None]
@@ -200,12 +201,12 @@ def comparison_picture(found: Comparison, *, look: str = "screen") -> Figure:
             for k, run, path in shown:
                 wide = 2.0 if run.norm == norm else 1.1
                 _distance(ax, path, run.shares[norm], k, wide)
-            ax.set(title=f"{norm} norm", ylabel="1 − margin share")
+            _label(ax, f"{norm} norm", "1 − margin share")
         for k, run, path in shown:
             best = None if run.outcome is None else run.outcome.certificate
             if best is not None and np.isfinite(best.norm.ball(1.0, 1.0)):
                 _distance(direction, path, run.correlation, k, 1.4)
-        direction.set(title="Direction (unique limits)", ylabel="1 − correlation")
+        _label(direction, "Direction", "1 − correlation")
         _proofs(proofs, shown, [names[k] for k, _, _ in shown])
         for k, ax in enumerate(axes[: len(found.norms) + 2]):
             step_axis(ax, last)
@@ -221,11 +222,15 @@ def comparison_picture(found: Comparison, *, look: str = "screen") -> Figure:
 
 
 def _distance(ax: Axes, path: Path, share: Floats, k: int, wide: float) -> None:
-    """1 − share along the run, on a logarithmic axis that goes down to its least value."""
+    """The line 1 − share along a run."""
     apart = np.maximum(1 - share, _FLOOR)
     ax.plot(path.steps, apart, linewidth=style.LINE * wide, zorder=1 + wide, **style.curve(k))
-    low = min(0.6 * float(np.nanmin(apart, initial=0.1)), ax.get_ylim()[0] or np.inf)
-    ax.set(yscale="log", ylim=(max(low, _FLOOR), 2.0))
+
+
+def _label(ax: Axes, title: str, what: str) -> None:
+    """Name a panel of distances, on a logarithmic axis that goes down to the least of them."""
+    least = min((float(np.nanmin(line.get_ydata(), initial=0.1)) for line in ax.lines), default=0.1)
+    ax.set(title=title, ylabel=what, yscale="log", ylim=(max(0.6 * least, _FLOOR), 2.0))
 
 
 def _proofs(ax: Axes, shown: list[tuple[int, ComparedRun, Path]], names: list[str]) -> None:
