@@ -180,7 +180,10 @@ def train_command(
         check_out(proof, force=force)
     if no_causal and not sequence:
         raise Unsupported("--no-causal goes with --sequence")
-    for name, rates in (("lr", chosen["lr"]), ("decoder-lr", [decoder_lr or 0.1])):
+    for name, rates in (
+        ("lr", chosen["lr"]),
+        ("decoder-lr", [0.1 if decoder_lr is None else decoder_lr]),
+    ):
         for rate in rates:
             if not 0 < rate < math.inf:
                 raise Unsupported(f"--{name} is {rate:g}: a step size is positive and finite")

@@ -357,7 +357,8 @@ def _read_start(file: Any, given: Mapping[str, Any]) -> Path:
         had = path.config.get(name)
         if name == "init" and isinstance(value, dict):
             value = "given"
-        if value != had and (name not in PARTS or isinstance(value, str)):
+        custom = name in path.config.get("outside", ()) or not isinstance(value, str)
+        if value != had and (name not in PARTS or not custom):
             flag = "--option" if name == "options" else f"--{name}"
             raise Unsupported(
                 f"{flag} differs from the run in {file}, which had {had}: leave it out to go on "

@@ -85,7 +85,7 @@ def _mark_state(
     for ax in axes:
         if since is not None:
             ax.axvspan(since, ax.get_xlim()[1], color=colour, alpha=0.07, linewidth=0)
-        if proved is not None:
+        if proved is not None and ax is not axes[2]:  # there the proved bound begins
             ax.axvline(proved.step, color=colour, linewidth=style.LINE)
 
 
@@ -206,7 +206,7 @@ def comparison_picture(found: Comparison, *, look: str = "screen") -> Figure:
             best = None if run.outcome is None else run.outcome.certificate
             if best is not None and np.isfinite(best.norm.ball(1.0, 1.0)):
                 _distance(direction, path, run.correlation, k, 1.4)
-        _label(direction, "Direction", "1 − correlation")
+        _label(direction, "Direction of own limit", "1 − correlation")
         _proofs(proofs, shown, [names[k] for k, _, _ in shown])
         for k, ax in enumerate(axes[: len(found.norms) + 2]):
             step_axis(ax, last)

@@ -234,7 +234,7 @@ def test_optima_refuses(run, good, words, said):
         ("sphere --seed -1 --out x.npz", ("--seed",)),
         ("sphere --seed one --out x.npz", ("--seed",)),
         ("joint-tight --seed 1 --out x.npz", ("takes no --seed",)),
-        ("", ("name",)),
+        ("", ("NAME",)),
     ],
 )
 def test_example_refuses(run, tmp_path, words, said):
