@@ -64,15 +64,9 @@ def certify_command(
             if value is not None:
                 raise Unsupported(f"{name} goes with a solution: a certificate says its own")
         claim = Certificate.load(file, norm=None if custom is None else read_norm(custom))
-        found = certify(
-            claim.problem,
-            claim.norm,
-            claim.W,
-            claim.multipliers,
-            claim.tie_multipliers,
-            tol=claim.tolerance,
-            budget=claim.budget,
-        )
+        pair = claim.W, claim.multipliers, claim.tie_multipliers
+        limits = {"tol": claim.tolerance, "budget": claim.budget}
+        found = certify(claim.problem, claim.norm, *pair, **limits)
         title, wrong, checked = file.name, claim.verify().reason, claim
     else:
         archive, arrays = read_problem(file), load_arrays(solution)
@@ -115,13 +109,12 @@ def _check_arrays(arrays: dict[str, Any], path: Path) -> None:
     for name in ("W", "multipliers"):
         if name not in arrays:
             raise BadTokens(f"{path} has no array {name}; is it a solution file?")
-    for name in ("W", "multipliers", "tie_multipliers", "lower", "upper", "C"):
-        if name in arrays:
-            numbers(arrays[name], f"{path}: {name}")
-    for name in ("lower", "upper", "C", "norm", "status", "problem"):
-        if name in arrays and arrays[name].ndim:
+    for name in {"W", "multipliers", "tie_multipliers", "lower", "upper", "C"} & set(arrays):
+        numbers(arrays[name], f"{path}: {name}")
+    for name in {"lower", "upper", "C", "norm", "status", "problem"} & set(arrays):
+        if arrays[name].ndim:
             raise BadTokens(f"{path}: {name} has shape {arrays[name].shape}; it must be one value")
-    if "C" in arrays and not float(arrays["C"]) > 0:
+    if not float(arrays.get("C", 1.0)) > 0:
         raise BadTokens(f"{path}: C is {float(arrays['C'])}: a budget must be positive")
 
 

@@ -89,17 +89,14 @@ def hunt_command(
 
 def _lines(report: dict[str, Any]) -> list[str]:
     """The statement, what came of it, and where it is."""
+    instance = {} if report["found"] is None else report["found"]["instance"]
     lines = [
         f"{report['statement']} ({report['kind']}): {report['says']}",
         f"{report['message']} (seed {report['seed']}, {report['seconds']:.1f} s)",
+        *(f"  {name} = {array}".replace(".0", "") for name, array in instance.items()),
     ]
-    if report["found"] is not None:
-        for name, array in report["found"]["instance"].items():
-            lines.append(f"  {name} = {array}".replace(".0", ""))
-    elif report["whole"]:
-        whole = report["whole"]
-        shown = "; ".join(f"({cell.replace('; ', ', entries ')})" for cell in whole[-3:])
-        lines.append(f"  of {len(whole)} sizes every instance was tried, the largest: {shown}")
+    if report["whole"] and not instance:
+        lines.append(f"  every instance was tried of the sizes {'; '.join(report['whole'][-3:])}")
     return [*lines, f"  written to {report['out']}"] if report["out"] is not None else lines
 
 
@@ -111,6 +108,6 @@ def _list(json_: bool) -> None:
          "sizes": {k: list(v) for k, v in s.space.sizes.items()}, "proves": s.proves}
         for s in STATEMENTS.values()
     ]  # fmt: skip
-    body = [(row["name"], row["kind"], row["says"]) for row in report]
-    table = rows(("statement", "kind", "says"), body)
+    heads = ("name", "kind", "says")
+    table = rows(heads, ([row[head] for head in heads] for row in report))
     emit({"status": "done", "statements": report}, json_, table)
