@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from attsvm.certificate import Certificate
+    from attsvm.next_token.problems import Columns
     from attsvm.training.path import Path
 
 # The exit code of each status.
@@ -98,7 +99,7 @@ def stop(sentence: object, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def leave(best: Certificate) -> None:
+def leave(best: Certificate | Columns) -> None:
     """Leave with the exit code of a certificate, and its sentence where it is not optimal."""
     if code := CODES[best.status]:
         say(best.message)

@@ -22,7 +22,7 @@ from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve_sets import relaxed
-from attsvm.training.heads import HEADS, Head, Quadratic, Relu
+from attsvm.training.heads import HEADS, Head
 
 # The arrays a problem file may hold; others are refused so that a misspelt name is not ignored.
 KNOWN = (
@@ -30,6 +30,12 @@ KNOWN = (
     *("p0", "W0", "K0", "Q0", "v0"),  # starting points
 )
 
+# The arrays of each head in a file, and how many axes they have.
+ARRAYS: dict[str, dict[str, int]] = {
+    "linear": {"v": 1},
+    "relu": {"V": 2},
+    "quadratic": {"v": 1, "penalty": 0},
+}
 _LETTERS = {"queries": "z", "labels": "y"}
 
 
@@ -68,40 +74,34 @@ class Archive:
         linear one. A named head whose v or V is not in the file is drawn by the seed, Gaussian of
         norm 1, V (d, d).
         """
-        d, here = self.tokens.d, self.arrays
+        here = self.arrays
         kind = name or ("relu" if "V" in here else "quadratic" if "penalty" in here else "linear")
-        if kind not in HEADS:
-            raise Unsupported(f"unknown prediction head {kind!r}: known are {', '.join(HEADS)}")
-        key, axes = ("V", 2) if kind == "relu" else ("v", 1)
-        if key in here:
-            values = floats(here[key], key).astype(np.float64)
-            if values.ndim != axes or len(values) != d or not values.size:
-                wanted = f"({d}, width)" if axes == 2 else f"({d},)"
-                raise BadTokens(
-                    f"{key} has shape {values.shape}; it must be {wanted} for the {kind} "
-                    "prediction head"
-                )
-        elif name is None:
+        if kind not in ARRAYS:
+            raise Unsupported(f"unknown prediction head {kind!r}: known are {', '.join(ARRAYS)}")
+        # Apart from the starting point's [seed, instance].
+        rng = None if name is None else np.random.default_rng([seed, 0, 1])
+        parts = [self._head_array(key, axes, kind, rng) for key, axes in ARRAYS[kind].items()]
+        return parts[0][0] if kind == "linear" else HEADS[kind](*parts)
+
+    def _head_array(self, key: str, axes: int, kind: str, rng: np.random.Generator | None) -> Any:
+        """One array of a head with the stack axis in front, or one number; drawn if absent."""
+        d = self.tokens.d
+        if key not in self.arrays:
+            if rng is None or not axes:
+                draw = f", or draw one by --head {kind}" if axes else ""
+                raise BadTokens(f"the file has no array {key}: the {kind} head needs it{draw}")
+            drawn = rng.standard_normal((d,) * axes)
+            return (drawn / np.linalg.norm(drawn))[None]
+        values = floats(self.arrays[key], key).astype(np.float64)
+        wanted = {0: "()", 1: f"({d},)", 2: f"({d}, width)"}[axes]
+        if values.ndim != axes or (axes and (len(values) != d or not values.size)):
             raise BadTokens(
-                f"the file has no array {key}: the model needs a prediction head; add it, or draw "
-                f"one by --head {kind}"
+                f"{key} has shape {values.shape}; it must be {wanted} for the {kind} prediction "
+                "head"
             )
-        else:
-            # Apart from the starting point's [seed, instance].
-            values = np.random.default_rng([seed, 0, 1]).standard_normal((d,) * axes)
-            values /= np.linalg.norm(values)
-        if kind != "quadratic":
-            return values if kind == "linear" else Relu(values[None])
-        if "penalty" not in here:
-            raise BadTokens("the file has no array penalty: the quadratic head needs that number")
-        penalty = floats(here["penalty"], "penalty")
-        if penalty.ndim or penalty < 0:
-            raise BadTokens(
-                f"penalty has shape {penalty.shape}: it must be one number"
-                if penalty.ndim
-                else f"penalty is {float(penalty):g}: it must not be negative"
-            )
-        return Quadratic(values[None], float(penalty))
+        if not axes and values < 0:
+            raise BadTokens(f"{key} is {float(values):g}: it must not be negative")
+        return values[None] if axes else float(values)
 
     def problem(self, kind: str = "selection", winners: Any = None) -> Problem:
         """The problem of this kind, one of PROBLEMS; `any` needs the winners (n,)."""

@@ -84,7 +84,7 @@ def sentences_command(
             raise BadTokens(f"{file} has no sentence, only collocations: there is nothing to draw")
         token = None if query is None else _find_query(query, data, every)
     with working(f"solving the problems of {len(every)} queries"):
-        report, _ = describe_sentences(found, every, query=token, length=length, ties=ties)
+        report = describe_sentences(found, every, query=token, length=length, ties=ties)
     if figure is not None:
         from attsvm.plotting.hasse import draw_order, draw_orders
 

@@ -138,7 +138,7 @@ def _draw(ax: Axes, diagram: _Diagram, corner: Floats) -> None:
         dashes = ":" if dotted else "-"
         (line,) = ax.plot(*(points + corner).T, dashes, color=style.QUIET, linewidth=style.LINE)
         line.set_gid(name)
-    for (text, kind, tied), place in zip(diagram.boxes, diagram.centre + corner, strict=True):
+    for (text, kind, tied), (x, y) in zip(diagram.boxes, diagram.centre + corner, strict=True):
         sign, frame, ground = _KINDS[kind]
         box = {
             "boxstyle": f"round,pad={_PAD * 72 / style.TEXT}",
@@ -146,7 +146,7 @@ def _draw(ax: Axes, diagram: _Diagram, corner: Floats) -> None:
             "facecolor": ground,
             "linewidth": 2.6 if tied else 1.0,
         }
-        _text(ax, *place, f"{sign} {text}", bbox=box, zorder=3)
+        _text(ax, x, y, f"{sign} {text}", bbox=box, zorder=3)
 
 
 def _diagram(order: Order, sentences: Sentences, most: int) -> _Diagram:

@@ -172,9 +172,12 @@ def economy_figure(records: Sequence[Record], *, look: str = "screen") -> Pictur
         shown = [r for r in records if _known(r, "economy") and r["economy"] > 0]
         nulls = [r for r in shown if _known(r, "economy_rotated_low")]
         if nulls:
-            ends = ([r[f"economy_rotated_{end}"] for r in nulls] for end in ("low", "high"))
-            ax.vlines([r["sharpness"] for r in nulls], *ends, color=style.FAINT, linewidth=3.0,
-                      label="its rotated nulls", zorder=1)  # fmt: skip
+            x, low, high = (
+                [r[name] for r in nulls]
+                for name in ("sharpness", "economy_rotated_low", "economy_rotated_high")
+            )
+            label = "its rotated nulls"
+            ax.vlines(x, low, high, color=style.FAINT, linewidth=3.0, label=label, zorder=1)
         for kind, (colour, mark) in _KINDS.items():
             mine = [(r["sharpness"], r["economy"]) for r in shown if r["kind"] == kind]
             if mine:

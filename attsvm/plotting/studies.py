@@ -233,9 +233,9 @@ def _draw_instance(axes: Axes, arrays: Mapping[str, Any]) -> None:
         )
         best = 0 if scores is None else int(scores[i].argmax())
         axes.plot(*tokens[best], "o", color=style.INK, markersize=13, fillstyle="none")
-    for k, (name, place) in enumerate(zip(names, X.reshape(-1, 2), strict=True)):
+    for k, (name, (x, y)) in enumerate(zip(names, X.reshape(-1, 2), strict=True)):
         score = "" if scores is None else f" ({scores.ravel()[k]:g})"
-        axes.annotate(name + score, place, (7, 6), textcoords="offset points", fontsize=7)
+        axes.annotate(name + score, (x, y), (7, 6), textcoords="offset points", fontsize=7)
     if "p0" in arrays and np.any(arrays["p0"]):
         p = 0.8 * np.abs(X).max() * np.asarray(arrays["p0"]) / np.linalg.norm(arrays["p0"])
         axes.quiver(0, 0, *p, angles="xy", scale_units="xy", scale=1, label="direction of p0")

@@ -80,7 +80,11 @@ def draw(certificate: Certificate, ax: Axes | None = None, *, which: int = 0) ->
     for start, dash in ((view.selected, (0, (4, 3))), (edge, "solid")):
         ax.plot(*(start + ends).T, color=style.MARGIN, linewidth=style.LINE, linestyle=dash)
     _tokens(ax, view)
-    tight = {"markersize": style.RING, "markerfacecolor": "none", "markeredgewidth": 1.4}
+    tight: dict[str, Any] = {
+        "markersize": style.RING,
+        "markerfacecolor": "none",
+        "markeredgewidth": 1.4,
+    }
     ax.plot(*view.others[view.tight].T, "o", color=style.MARGIN, **tight)
     _arrow(ax, view.selected, h, style.MARGIN)
     low, high = points.min(axis=0), points.max(axis=0)
@@ -153,10 +157,8 @@ def _directions(ax: Axes, found: Sequence[Certificate]) -> None:
         h, colour = _view(best, SHOWN).h, style.colour(best.norm.name)
         # Of two norms with one direction both are seen: the later arrow is thinner.
         _arrow(ax, view.selected, h, colour, width=0.014 - 0.0018 * k, label=best.norm.name)
-        edge = view.selected - h / (h @ h)
-        ax.axline(
-            edge, edge + np.array([-h[1], h[0]]), color=colour, linewidth=style.LINE, zorder=1
-        )
+        x, y = view.selected - h / (h @ h)
+        ax.axline((x, y), (x - h[1], y + h[0]), color=colour, linewidth=style.LINE, zorder=1)
     ax.set_title(f"The norm decides the direction (input {SHOWN})")
     _frame(ax, np.array([-1.5, -1.3]), np.array([2.0, 2.1]))
     ax.legend(loc="upper left", fontsize="small", framealpha=0.9)
@@ -169,7 +171,12 @@ def _gaps(ax: Axes, found: Sequence[Certificate], rows: Sequence[dict[str, Any]]
     ax.barh(names, gaps, left=1e-17, color=[style.colour(row["norm"]) for row in rows], height=0.4)
     ax.plot([best.tolerance for best in found], names, "|", color=style.INK, markersize=11)
     ax.invert_yaxis()
-    ax.set(xscale="log", xlim=(1e-17, 1e-5), xlabel="relative gap; |: tolerance")
+    ax.set(
+        xscale="log",
+        xlim=(1e-17, 1e-5),
+        xticks=[1e-16, 1e-12, 1e-8],
+        xlabel="relative gap; |: tolerance",
+    )
     ax.set_title("Every least norm is certified")
 
 

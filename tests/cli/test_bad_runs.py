@@ -81,7 +81,7 @@ def test_words(run, tmp_path, words, said):
         ({"y": None}, "--model joint-weight", ["no array y", "labels"]),
         ({"y": [1, 1]}, "", ["y has shape (2,)"]),
         ({"y": np.zeros(6)}, "", ["y[0] is 0"]),
-        ({"v": None}, "", ["no array v", "needs a prediction head", "--head linear"]),
+        ({"v": None}, "", ["no array v", "the linear head needs it", "--head linear"]),
         ({"v": None, "penalty": 1.0}, "", ["no array v", "--head quadratic"]),
         ({"v": np.ones(3)}, "", ["v has shape (3,)"]),
         ({"v": np.full(10, np.nan)}, "", ["v[0] is nan"]),
