@@ -57,11 +57,14 @@ def run_tokens(asked: Mapping[str, Any], given: set[str]) -> None:
     stop = _until(
         archive, parts, fixed, asked, {**asked, **parts} if start is None else start.config
     )
+    how = {"head": head, "steps": asked["steps"], "start": start, "stop": stop}
     with bar("training") as progress:
-        path = train(
-            archive.tokens, head=head, steps=asked["steps"], start=start, progress=progress,
-            stop=stop, **config, **parts,
-        )  # fmt: skip
+        try:
+            path = train(archive.tokens, progress=progress, **how, **config, **parts)
+        except (BadTokens, Unsupported) as error:
+            if start is None:
+                raise
+            raise BadTokens(f"{asked['resume']}: {error}") from error
     if asked["out"] is not None:
         path.save(asked["out"], force=asked["force"])
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is null in the report

@@ -100,11 +100,16 @@ def _last(start: Path, task: TrainingTask) -> Blocks:
             "the path to go on from is a run on data of another size: give it the data it came from"
         )
     if task.trace is None:
-        found = task.loss_and_grad(params)
-        same = np.allclose(found.loss, start.loss[-1], rtol=_SAME, atol=0, equal_nan=True)
-        if not (same and np.array_equal(found.top, start.top[-1])):
-            raise BadTokens(
-                "the path to go on from is a run on other tokens, labels or prediction head: give "
-                "it the data it came from"
-            )
+        _check_end(start, task, params)
     return params
+
+
+def _check_end(start: Path, task: TrainingTask, params: Blocks) -> None:
+    """Raises BadTokens unless the end of the path, evaluated again, is what it recorded."""
+    found = task.loss_and_grad(params)
+    same = np.allclose(found.loss, start.loss[-1], rtol=_SAME, atol=0, equal_nan=True)
+    if not (same and np.array_equal(found.top, start.top[-1])):
+        raise BadTokens(
+            "the path to go on from is a run on other tokens, labels or prediction head: give it "
+            "the data it came from"
+        )
