@@ -141,7 +141,7 @@ def _picture(found: Sequence[Certificate], rows: Sequence[dict[str, Any]]) -> Fi
     for i, panel in enumerate("ab"):
         draw(found[0], axes[panel], which=i)
         _frame(axes[panel], np.array([-1.5, -1.35]), np.array([2.15, 1.35]))
-        axes[panel].text(0.98, 0.5, f"input {i}", transform=axes[panel].transAxes, ha="right")
+        axes[panel].text(0.98, 0.04, f"input {i}", transform=axes[panel].transAxes, ha="right")
     axes["a"].set_title("The max-margin W selects ★")
     _directions(axes["c"], found)
     _gaps(axes["d"], found, rows)
