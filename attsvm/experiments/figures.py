@@ -67,7 +67,7 @@ def figure_of(study: Study, table: DataFrame) -> Figure:
     """The figure of a study: a standard one, or what its function draws."""
     from matplotlib.figure import Figure as Drawn
 
-    from attsvm.plotting.style import place_parts, plain_ticks
+    from attsvm.plotting.style import place_parts
 
     if study.figure is None:
         raise BadTokens(f"{study.id} has no figure: give kind, x and value")
@@ -77,7 +77,6 @@ def figure_of(study: Study, table: DataFrame) -> Figure:
         figure = study.figure(table, study)
     if not isinstance(figure, Drawn):
         raise BadStudy(f"{study.id}: figure returns a Figure; this is of type {type(figure)}")
-    plain_ticks(figure)
     place_parts(figure)
     return figure
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from attsvm._utils.expected import function, whole
 from attsvm._utils.progress import Progress
 from attsvm.errors import BadTokens
@@ -18,6 +20,9 @@ from attsvm.training.optimizers import RuleLike
 from attsvm.training.optimizers.optimizer import Blocks
 from attsvm.training.path import Path, recorded
 from attsvm.training.task import token_task
+
+# A run evaluated again at its end gives the recorded loss but for rounding.
+_SAME = 1e-9
 
 
 def train_tokens(
@@ -106,4 +111,17 @@ def _last(start: Path, task: TrainingTask) -> Blocks:
         raise BadTokens(
             "the path to go on from is a run on data of another size: give it the data it came from"
         )
+    if task.trace is None:
+        _check_end(start, task, params)
     return params
+
+
+def _check_end(start: Path, task: TrainingTask, params: Blocks) -> None:
+    """Raises BadTokens unless the end of the path, evaluated again, is what it recorded."""
+    found = task.loss_and_grad(params)
+    same = np.allclose(found.loss, start.loss[-1], rtol=_SAME, atol=0, equal_nan=True)
+    if not (same and np.array_equal(found.top, start.top[-1])):
+        raise BadTokens(
+            "the path to go on from is a run on other tokens, labels or prediction head: give it "
+            "the data it came from"
+        )
