@@ -27,9 +27,13 @@ from attsvm._utils.compiled import njit
 LANES = 8
 # Below this, exp is 0.
 LOWEST = -708.0
+# Above this, floats are normal.
+_LEAST = 2.2250738585072014e-308
 _DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
 _INTEGERS = ir.VectorType(ir.IntType(64), LANES)
 _BITS = ir.IntType(LANES)
+# The bits of √½.
+_HALF_ROOT = 0x3FE6A09E667F3BCD
 
 
 class Lanes(types.Type):
@@ -78,7 +82,9 @@ def _operation(count: int, build: Any) -> Any:
         return _intrinsic(lambda typing, x: (_LANES(_LANES), generate))
     if count == 2:
         return _intrinsic(lambda typing, x, y: (_LANES(_LANES, _LANES), generate))
-    return _intrinsic(lambda typing, x, y, z: (_LANES(_LANES, _LANES, _LANES), generate))
+    if count == 3:
+        return _intrinsic(lambda typing, x, y, z: (_LANES(_LANES, _LANES, _LANES), generate))
+    return _intrinsic(lambda typing, x, y, a, b: (_LANES(_LANES, _LANES, _LANES, _LANES), generate))
 
 
 add = _operation(2, lambda builder, args: builder.fadd(*args))
@@ -88,10 +94,35 @@ div = _operation(2, lambda builder, args: builder.fdiv(*args))
 fma = _operation(3, lambda builder, args: _call(builder, "llvm.fma.v8f64", args))
 minus = _operation(1, lambda builder, args: builder.fneg(*args))
 absolute = _operation(1, lambda builder, args: _call(builder, "llvm.fabs.v8f64", args))
+sqrt = _operation(1, lambda builder, args: _call(builder, "llvm.sqrt.v8f64", args))
 
 
 def _larger(builder: Any, args: Any) -> Any:
     return builder.select(builder.fcmp_ordered(">", *args), *args)
+
+
+def _smaller(builder: Any, args: Any) -> Any:
+    return builder.select(builder.fcmp_ordered("<", *args), *args)
+
+
+def _choose(builder: Any, args: Any) -> Any:
+    return builder.select(builder.fcmp_ordered("<", *args[:2]), *args[2:])
+
+
+def _turns(builder: Any, args: Any) -> Any:
+    """k of x = m 2^k, √½ ≤ m < √2, as an integer."""
+    bits = builder.bitcast(args[0], _INTEGERS)
+    bits = builder.sub(bits, ir.Constant(_INTEGERS, [_HALF_ROOT] * LANES))
+    return builder.ashr(bits, ir.Constant(_INTEGERS, [52] * LANES))
+
+
+def _exponent(builder: Any, args: Any) -> Any:
+    return builder.sitofp(_turns(builder, args), _DOUBLES)
+
+
+def _mantissa(builder: Any, args: Any) -> Any:
+    turns = builder.shl(_turns(builder, args), ir.Constant(_INTEGERS, [52] * LANES))
+    return builder.bitcast(builder.sub(builder.bitcast(args[0], _INTEGERS), turns), _DOUBLES)
 
 
 def _power(builder: Any, args: Any) -> Any:
@@ -106,6 +137,10 @@ def _above(builder: Any, args: Any) -> Any:
 
 
 larger = _operation(2, _larger)  # the second where one is NaN
+smaller = _operation(2, _smaller)
+choose = _operation(4, _choose)  # the third where the first is below the second, else the fourth
+_exponent_of = _operation(1, _exponent)
+_mantissa_of = _operation(1, _mantissa)
 _two_to = _operation(1, _power)  # 2^k of k + _ROUND
 _kept = _operation(2, _above)  # the second where the first is above LOWEST, else 0
 
@@ -225,3 +260,50 @@ def exp(x: Any) -> Any:
 def exp_of(x: float) -> float:
     """e^x as `exp` gives it."""
     return _first(exp(splat(x)))
+
+
+# log(1 + f) = f − f²/2 + s (f²/2 + R), s = f/(2 + f), R a polynomial in s².
+_R7, _R6 = 1.479819860511658591e-01, 1.531383769920937332e-01
+_R5, _R4 = 1.818357216161805012e-01, 2.222219843214978396e-01
+_R3, _R2, _R1 = 2.857142874366239149e-01, 3.999999999940941908e-01, 6.666666666666735130e-01
+
+
+@njit(inline="always")
+def _log_parts(x: Any) -> Any:
+    """log x = high + low of normal x > 0, high rounded from a sum whose error is in low."""
+    k = _exponent_of(x)
+    f = sub(_mantissa_of(x), splat(1.0))
+    s = div(f, add(f, splat(2.0)))
+    z = mul(s, s)
+    p = fma(splat(_R7), z, splat(_R6))
+    p = fma(p, z, splat(_R5))
+    p = fma(p, z, splat(_R4))
+    p = fma(p, z, splat(_R3))
+    p = fma(p, z, splat(_R2))
+    p = fma(p, z, splat(_R1))
+    half = mul(mul(f, f), splat(0.5))
+    whole = mul(k, splat(_LOG2_HIGH))
+    high = add(whole, f)
+    lost = add(sub(whole, high), f)
+    low = fma(s, fma(p, z, half), mul(k, splat(_LOG2_LOW)))
+    return high, add(lost, sub(low, half))
+
+
+@njit(inline="always")
+def log(x: Any) -> Any:
+    """log x of normal x > 0, within two units in the last place."""
+    high, low = _log_parts(x)
+    return add(high, low)
+
+
+@njit(inline="always")
+def power(x: Any, exponent: Any) -> Any:
+    """x^exponent of x ≥ 0 where it is at most e^700, within a few units in the last place; 0 where
+    x is below the normal floats or the power below e^LOWEST."""
+    high, low = _log_parts(x)
+    logs = add(high, low)
+    low = add(sub(high, logs), low)
+    whole = mul(exponent, logs)
+    rest = fma(exponent, low, fma(exponent, logs, minus(whole)))
+    p = exp(whole)
+    return choose(splat(_LEAST), x, fma(p, rest, p), splat(0.0))

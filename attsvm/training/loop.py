@@ -159,13 +159,24 @@ class Kernel(Protocol):
         """Whether every instance stayed inside the range of floats."""
 
 
+class Holder(Protocol):
+    """The state of the optimizer in a kernel's hands, such as `lane_rules.LaneSteps`."""
+
+    def open(self, W: Floats, state: State) -> None:
+        """Begins at W (B, d, dq) with this state."""
+
+    def close(self, W: Floats) -> State:
+        """The state at W."""
+
+
 @dataclass(frozen=True, eq=False)
 class FastSteps:
     """The steps of a kernel, at most `most` per call, on instances of `inputs` inputs each.
 
     lr, normalized, decay: those of `StepSizes`. records: how many are kept per decade of steps.
     anchored: the kernel begins again at every record, so a run goes on from its last record on the
-    grid.
+    grid. holder: the kernel, where it takes the state of the optimizer; its names in a path begin
+    with that of the one block.
     """
 
     kernel: Kernel
@@ -176,17 +187,20 @@ class FastSteps:
     decay: float = 0.0
     records: int = PER_DECADE
     anchored: bool = False
+    holder: Holder | None = None
 
     def __call__(
         self,
         params: Blocks,
+        memory: State,
         factor: Schedule,
         record: Recorder,
         first: int,
         last: int,
         progress: Progress | None,
-    ) -> tuple[Blocks, int]:
-        """The parameters and the step that the kernel reached: last + 1 when all is done.
+    ) -> tuple[Blocks, State, int]:
+        """The parameters, the optimizer's state and the step that the kernel reached: last + 1 when
+        all is done.
 
         It stops before the first call in which a number would leave the range of floats.
         """
@@ -206,6 +220,8 @@ class FastSteps:
         R = len(marks)
         weights, numbers = np.empty((R, *state.W.shape)), np.empty((R, 3, B))
         tops, top_attention = np.empty((R, B, self.inputs), np.int64), np.empty((R, B, self.inputs))
+        if self.holder is not None:
+            self.holder.open(state.W, unnamed(memory, params))
         step = first
         while step <= last:
             ahead = range(step, min(step + self.most, last + 1))
@@ -247,7 +263,27 @@ class FastSteps:
             },
             _parted(weights[:done], params),
         )
-        return _parted(state.W, params), step
+        if self.holder is not None:
+            memory = named(self.holder.close(state.W), params)
+        return _parted(state.W, params), memory, step
+
+
+def unnamed(state: State, params: Blocks) -> State:
+    """The state of an optimizer with one block, names without that of the block: W as a matrix."""
+    name, block = next(iter(params.items()))
+    return {
+        key.removeprefix(f"{name}."): a.reshape(*a.shape, 1) if block.ndim == np.ndim(a) == 2 else a
+        for key, a in state.items()
+    }
+
+
+def named(state: State, params: Blocks) -> State:
+    """The state that `unnamed` was made of."""
+    name, block = next(iter(params.items()))
+    return {
+        f"{name}.{key}" if np.ndim(a) else key: a[:, :, 0] if block.ndim == 2 and np.ndim(a) else a
+        for key, a in state.items()
+    }
 
 
 def _joined(params: Blocks) -> Floats:
@@ -271,8 +307,11 @@ def _parted(joined: Floats, params: Blocks) -> Blocks:
 _SMALL = 1e8
 
 Stop = Callable[[int, Blocks, Evaluation], bool]
-# (parameters, schedule, record, first step, last step, progress) -> (parameters, step reached).
-Ahead = Callable[[Blocks, Schedule, Recorder, int, int, Progress | None], tuple[Blocks, int]]
+# (parameters, state, schedule, record, first step, last step, progress) -> (parameters, state, step
+# reached).
+Ahead = Callable[
+    [Blocks, State, Schedule, Recorder, int, int, Progress | None], tuple[Blocks, State, int]
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,8 +366,8 @@ def run(
     )
     reached = first
     if stop is None and task.ahead is not None:
-        params, reached = task.ahead(
-            params, descent.schedule, record, first, first + steps, progress
+        params, state, reached = task.ahead(
+            params, state, descent.schedule, record, first, first + steps, progress
         )
         if reached > first + steps:
             return record.path(*kept, state, -1)

@@ -6,24 +6,25 @@ The first parameters of a run are drawn or given.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats
+from attsvm._utils.arrays import Floats, Ints
 from attsvm._utils.expected import shown, whole
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.problem.tokens import Tokens
 from attsvm.training.config import OptimizerConfig
 from attsvm.training.heads import Head, Linear, head_of
-from attsvm.training.loop import FastSteps, Kernel, TrainingTask
+from attsvm.training.loop import FastSteps, Holder, Kernel, TrainingTask, named, unnamed
 from attsvm.training.losses import Loss, loss_of
 from attsvm.training.models import model_of, with_head
-from attsvm.training.models.gradient import fused, lanes
+from attsvm.training.models.gradient import fused, lane_rules, lanes
 from attsvm.training.models.gradient.batch import Batch, residual, shortfalls
 from attsvm.training.models.model import Evaluation, Model, evaluate
-from attsvm.training.optimizers.optimizer import Blocks
+from attsvm.training.optimizers.optimizer import Blocks, LaneRule, Optimizer, State
 
 
 def shapes_of(model: Model, batch: Batch, width: int | None) -> dict[str, tuple[int, ...]]:
@@ -185,7 +186,9 @@ def _fused(
     """The fused kernel, where model, optimizer, loss and head are ones that it takes."""
     if type(head) is not Linear or not (model.fused or model.paired):
         return None
-    if config.optimizer.fused is None or loss.code is None:
+    optimizer = config.optimizer
+    rule = optimizer.fused if isinstance(optimizer.fused, LaneRule) else None
+    if optimizer.fused is None or loss.code is None or (rule is not None and model.paired):
         return None
     if config.optimizer.ridge and not model.paired:
         return None
@@ -197,7 +200,11 @@ def _fused(
     given = fused.Instances(
         batch.keys, batch.values, batch.queries, batch.present, batch.labels, v, loss.code, short
     )
-    anchored = not model.paired and lanes.fits(given)
+    small = not model.paired and lanes.fits(given)
+    if rule is not None and not (small and lane_rules.fits(given, rule)):
+        return None
+    anchored = small and rule is None
+    holder: Holder | None = None
     if model.paired:
         kernel: Kernel = partial(fused.descend_factors, given, config.optimizer.ridge)
         work = 4 * T * d + 4 * min(d, dq) * (d + dq)
@@ -205,15 +212,39 @@ def _fused(
         kernel, work = partial(fused.descend, given), d * (4 * T + 3 * dq)
         if anchored:
             kernel = lanes.LaneDescent(given)
+        if rule is not None:
+            outside = partial(_outside, batch, model, loss, v, optimizer)
+            floor = _infimum(batch, head, loss) if optimizer.needs_infimum else np.zeros(B)
+            kernel = holder = lane_rules.LaneSteps(given, rule, outside, floor)
     return FastSteps(
         kernel,
         max(1, int(_CALL / (B * n * work))),
         n,
         lr=config.lr,
-        normalized=config.optimizer.fused == "ngd",
+        normalized=optimizer.fused == "ngd",
         decay=config.decay,
         anchored=anchored,
+        holder=holder,
     )
+
+
+def _outside(
+    batch: Batch, model: Model, loss: Loss, v: Floats, optimizer: Optimizer,
+    index: Ints, W: Floats, state: State, lr: Floats, step: int,
+) -> tuple[Floats, State]:  # fmt: skip
+    """One step of the optimizer itself on some instances: W and its state, names without a block's.
+
+    Only for optimizers that do without the loss.
+    """
+    part = Batch(*(getattr(batch, f.name)[index] for f in fields(batch)))
+    name, shape = next(iter(shapes_of(model, batch, None).items()))
+    params = {name: W.reshape(len(index), *shape)}
+    with np.errstate(all="ignore"):
+        found = evaluate(model, params, part, Linear(v[index]), loss, graded=optimizer.graded)
+        moved, after = optimizer.update(
+            params, found.gradient, named(state, params), lr, found.loss, step
+        )
+    return moved[name].reshape(W.shape), unnamed(after, params)
 
 
 def _infimum(batch: Batch, head: Head | None, loss: Loss) -> Floats:

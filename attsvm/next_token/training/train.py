@@ -209,7 +209,8 @@ def _begin(shapes: dict[str, tuple[int, ...]], init: str | dict[str, Any], seed:
 
 def _ahead(objective: SentenceObjective, descent: OptimizerConfig, records: int) -> Ahead | None:
     """The kernel for plain or normalized descent of attention on orthonormal tokens, or None."""
-    plain = descent.optimizer.fused is not None and not (descent.decay or descent.optimizer.ridge)
+    known = descent.optimizer.fused in ("gd", "ngd")
+    plain = known and not (descent.decay or descent.optimizer.ridge)
     if not objective.frozen or not plain or not objective.contexts.plain:
         return None
     contexts, strength = objective.contexts, None

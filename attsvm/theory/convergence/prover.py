@@ -596,7 +596,8 @@ def covered_steps(optimizer: Optimizer) -> tuple[float, bool]:
     Raises Unsupported for every other optimizer: a ridge or decay changes the steps, and what an
     custom optimizer declares of its steps is not proved.
     """
-    declared = optimizer.dual if optimizer.fused is None else (2.0, optimizer.fused == "gd")
+    plain = optimizer.fused == "gd"
+    declared = (2.0, plain) if plain or optimizer.fused == "ngd" else optimizer.dual
     if declared is None or optimizer.ridge or not is_listed(optimizer):
         raise unsupported(f"optimizer {optimizer.name!r}")
     if not POWERS[0] <= declared[0] <= POWERS[1]:

@@ -21,7 +21,18 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm.errors import Unsupported
 from attsvm.training.optimizers.graded.wide import logs_of
-from attsvm.training.optimizers.optimizer import Blocks, Gradient, Optimizer, State, Step
+from attsvm.training.optimizers.optimizer import (
+    ADAM,
+    Blocks,
+    Gradient,
+    Held,
+    LaneRule,
+    Optimizer,
+    State,
+    Step,
+    arrays_of,
+    planes,
+)
 from attsvm.training.optimizers.steps import entries_of, log, log_of, over
 
 
@@ -69,7 +80,17 @@ def adam(*, beta1: float = 0.9, beta2: float = 0.999, eps: float = 0.0) -> Optim
             after |= {f"{block}.ratio": ratio, f"{block}.log": root}
         return new, after
 
-    return Optimizer("adam", init, move, graded=True, limit="adam")
+    rule = LaneRule(ADAM, (beta1, beta2, eps), _pack, _unpack)
+    return Optimizer("adam", init, move, graded=True, fused=rule, limit="adam")
+
+
+def _pack(state: State, W: Floats, z: Floats) -> Held:
+    return planes(state["ratio"], state["log"]), np.zeros(len(W), np.int64)
+
+
+def _unpack(held: Held, W: Floats, z: Floats, count: int) -> State:
+    ratio, log_root = arrays_of(held[0], W)
+    return {"count": np.int64(count), "ratio": ratio, "log": log_root}
 
 
 def _sized(gradient: Gradient, block: str) -> tuple[Floats, Floats]:

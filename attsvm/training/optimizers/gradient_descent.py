@@ -13,7 +13,14 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.errors import Unsupported
-from attsvm.training.optimizers.optimizer import Blocks, Optimizer, State, Step
+from attsvm.training.optimizers.optimizer import (
+    POLYAK,
+    Blocks,
+    Optimizer,
+    State,
+    Step,
+    unheld,
+)
 from attsvm.training.optimizers.steps import grown, length, log, memoryless, unit, with_ridge
 
 
@@ -86,4 +93,5 @@ def polyak(*, longest: float | None = None) -> Optimizer:
             new[block] = x - grown(logs, gradient.direction[block])
         return new, step.state
 
-    return Optimizer("polyak", init, move, needs_infimum=True, limit="polyak")
+    rule = unheld(POLYAK, np.inf if longest is None else longest, width=lambda W, z: 0)
+    return Optimizer("polyak", init, move, needs_infimum=True, fused=rule, limit="polyak")

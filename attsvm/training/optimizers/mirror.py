@@ -18,7 +18,17 @@ from attsvm._utils.arrays import Floats
 from attsvm.errors import Unsupported
 from attsvm.norms.entrywise import power_norm
 from attsvm.training.optimizers.gradient_descent import unscaled
-from attsvm.training.optimizers.optimizer import Blocks, Optimizer, State, Step
+from attsvm.training.optimizers.optimizer import (
+    MIRROR,
+    Blocks,
+    Held,
+    LaneRule,
+    Optimizer,
+    State,
+    Step,
+    arrays_of,
+    planes,
+)
 from attsvm.training.optimizers.steps import Toward, over, unit
 
 
@@ -28,7 +38,7 @@ def mirror(p: float) -> Optimizer:
     Theory: on the weight it leads to the entrywise ℓP max margin [julistiono2024mirror].
     """
     made = through_dual(f"mirror:{p:.12g}", unscaled, p)
-    return replace(made, dual=(p, True))
+    return replace(made, dual=(p, True), fused=_rule(p, plain=True))
 
 
 def through_dual(name: str, toward: Toward, p: float) -> Optimizer:
@@ -63,6 +73,19 @@ def through_dual(name: str, toward: Toward, p: float) -> Optimizer:
     return Optimizer(name, init, move, decays=False, limit=name)
 
 
+def _rule(p: float, *, plain: bool) -> LaneRule:
+    """The rule of the kernel, which holds u."""
+
+    def pack(state: State, W: Floats, z: Floats) -> Held:
+        u = np.where(state["left"] == W, state["dual"], power(W, p - 1))
+        return planes(u), np.zeros(len(W), np.int64)
+
+    def unpack(held: Held, W: Floats, z: Floats, count: int) -> State:
+        return {"left": W.copy(), "dual": arrays_of(held[0], W)[0]}
+
+    return LaneRule(MIRROR, (p, float(plain), 0.0), pack, unpack)
+
+
 def power(x: Floats, exponent: float) -> Floats:
     """sign(x) |x|^exponent, ±inf where it leaves the range of floats."""
     with np.errstate(over="ignore"):
@@ -80,4 +103,4 @@ def nmirror(p: float) -> Optimizer:
         return unit(G, size, log_scale)
 
     made = through_dual(f"nmirror:{p:.12g}", toward, p)
-    return replace(made, dual=(p, False))
+    return replace(made, dual=(p, False), fused=_rule(p, plain=False))

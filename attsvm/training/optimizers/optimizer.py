@@ -15,10 +15,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats
+from attsvm._utils.arrays import Floats, Ints
 from attsvm._utils.objects import keep_declared
 from attsvm.errors import Unsupported
 from attsvm.training.optimizers.graded import Graded
+from attsvm.training.optimizers.graded.wide import NONE
 
 # Parameters by name, each with a leading stack axis B.
 Blocks = dict[str, Floats]
@@ -55,6 +56,55 @@ class Step:
     lr: Floats
     loss: Floats
     count: int
+
+
+# The rules that the kernel of many steps knows; see `LaneRule`.
+POLYAK, MIRROR, SIGN, ADAM, POLAR = range(5)
+# What the kernel keeps of an optimizer's state: floats (B, M), and a power of two (B,) for each.
+Held = tuple[Floats, Ints]
+
+
+@dataclass(frozen=True)
+class LaneRule:
+    """How a kernel takes many steps of an optimizer with one block W (B, d, dq).
+
+    code: which of the rules above it is. numbers: its three constants. pack(state, W, z): what the
+    kernel keeps of the state, whose names go without that of the block; an instance whose state
+    has no such form has NaN in its floats. unpack(held, W, z, count): the state again, after so
+    many steps. z (B, n, dq): queries. bases: the state is kept in bases of matrices, of the p_i on
+    one side and the z_i on the other, so that there may not be more than dq inputs.
+    """
+
+    code: int
+    numbers: tuple[float, float, float]
+    pack: Callable[[State, Floats, Floats], Held]
+    unpack: Callable[[Held, Floats, Floats, int], State]
+    bases: bool = False
+
+
+def planes(*arrays: Floats) -> Floats:
+    """Arrays (B, d, dq) as the kernel holds them: the transposes one after the other, (B, M)."""
+    stacked = np.stack([np.swapaxes(a, 1, 2) for a in arrays], axis=1)
+    return np.ascontiguousarray(stacked.reshape(len(stacked), -1))
+
+
+def arrays_of(held: Floats, W: Floats) -> list[Floats]:
+    """The arrays, of the shape of W, that `planes` put together."""
+    B, d, dq = W.shape
+    return [np.swapaxes(a, 1, 2).copy() for a in np.swapaxes(held.reshape(B, -1, dq, d), 0, 1)]
+
+
+def unheld(code: int, *numbers: float, width: Callable[[Floats, Floats], int]) -> LaneRule:
+    """The rule of an optimizer without state; width(W, z): how many numbers the kernel needs."""
+
+    def pack(state: State, W: Floats, z: Floats) -> Held:
+        return np.zeros((len(W), width(W, z))), np.full(len(W), NONE)
+
+    def unpack(held: Held, W: Floats, z: Floats, count: int) -> State:
+        return {}
+
+    padded = (*numbers, 0.0, 0.0, 0.0)
+    return LaneRule(code, (padded[0], padded[1], padded[2]), pack, unpack)
 
 
 @dataclass(frozen=True)
@@ -95,7 +145,7 @@ class Optimizer:
     graded: bool = False
     needs_infimum: bool = False
     clock: Clock | None = None
-    fused: Literal["gd", "ngd"] | None = None
+    fused: Literal["gd", "ngd"] | LaneRule | None = None
     dual: tuple[float, bool] | None = None
     limit: str | None = None
     ridge: float = 0.0
@@ -151,7 +201,7 @@ class _Trial:
         self.check_state(after)
         finite = all(np.isfinite(a).all() for a in moved.values())
         self.require(finite or scale < 0, "a step is finite")
-        if optimizer.fused is not None and not optimizer.ridge and finite:
+        if isinstance(optimizer.fused, str) and not optimizer.ridge and finite:
             law = f"an optimizer that says fused={optimizer.fused!r} takes its steps"
             self.require(_near(moved, _plain(params, gradient, optimizer.fused)), law)
         if not finite:  # as long as one over the gradient's size, which some optimizers mean

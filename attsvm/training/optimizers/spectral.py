@@ -13,9 +13,16 @@ from attsvm._utils.arrays import Floats
 from attsvm.norms import norm_of
 from attsvm.norms.norm import UNIT
 from attsvm.training.optimizers.graded import Graded
-from attsvm.training.optimizers.graded.wide import of_logs
+from attsvm.training.optimizers.graded.wide import NONE, of_logs
 from attsvm.training.optimizers.gradient_descent import normalized
-from attsvm.training.optimizers.optimizer import Optimizer
+from attsvm.training.optimizers.optimizer import (
+    POLAR,
+    Held,
+    LaneRule,
+    Optimizer,
+    State,
+    unheld,
+)
 from attsvm.training.optimizers.steps import Average, averaged, by_terms, memoryless, over, whole
 
 # The odd polynomial a σ + b σ³ + c σ⁵ that Muon applies to the singular values, and how often.
@@ -72,6 +79,7 @@ def spectral(*, newton_schulz: bool = False) -> Optimizer:
         made = memoryless("spectral", approximate)
     else:
         made = memoryless("spectral", exact, norm="spectral", finely=finely)
+        made = replace(made, fused=unheld(POLAR, 0.0, width=lambda W, z: z.shape[1] * W.shape[1]))
     return replace(made, limit="spectral")
 
 
@@ -88,4 +96,47 @@ def muon(*, momentum: float = 0.95, newton_schulz: bool = False) -> Optimizer:
             return whole(approximate)
         return whole(normalized) if ndim == 2 else by_terms(terms_of)
 
-    return replace(averaged("muon", average, momentum, graded=not newton_schulz), limit="muon")
+    made = averaged("muon", average, momentum, graded=not newton_schulz)
+    rule = None if newton_schulz else LaneRule(POLAR, (momentum, 0.0, 0.0), _pack, _unpack, True)
+    return replace(made, fused=rule, limit="muon")
+
+
+def _pack(state: State, W: Floats, z: Floats) -> Held:
+    """The c_i (n, d) of m = Σ_i c_i z_iᵀ over one power of two, where the bases are such vectors.
+
+    Those of `_unpack` are; those of a step in graded form are not.
+    """
+    B, n, dq = z.shape
+    d = W.shape[1]
+    none = np.full((B, n * d), np.nan), np.zeros(B, np.int64)
+    if n > min(d, dq) or "share" not in state:
+        return none
+    X, Y, share, power = (state[name] for name in ("left", "right", "share", "power"))
+    c, top = X[:, :n].reshape(B, -1).copy(), power[:, 0, 0] - 1
+    new = (share == 0).all(axis=(1, 2))
+    own = (Y[:, :n] == z).all(axis=(1, 2)) & (share == _live(n, d, dq)).all(axis=(1, 2))
+    c[new], top[new] = 0.0, NONE
+    c[~(new | own)] = np.nan
+    return c, top
+
+
+def _unpack(held: Held, W: Floats, z: Floats, count: int) -> State:
+    B, d, dq = W.shape
+    n = z.shape[1]
+    live = (held[0] != 0).any(axis=1)
+    state: State = {
+        "left": np.zeros((B, d, d)),
+        "right": np.zeros((B, dq, dq)),
+        "share": np.zeros((B, d, dq)),
+        "power": np.zeros((B, d, dq), np.int64),
+    }
+    state["left"][live, :n] = held[0][live].reshape(-1, n, d)
+    state["right"][live, :n] = z[live]
+    state["share"][live] = _live(n, d, dq)
+    state["power"][live] = (held[1][live] + 1)[:, None, None]
+    return state
+
+
+def _live(n: int, d: int, dq: int) -> Floats:
+    """½ for the first n entries of the diagonal of (d, dq), 0 elsewhere."""
+    return 0.5 * np.eye(d, dq) * (np.arange(dq) < n)

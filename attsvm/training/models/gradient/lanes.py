@@ -163,8 +163,8 @@ def _with_bit(bits: int, l: int, on: bool) -> int:
 
 
 @njit(**INNER)
-def _open(given: Instances, work: LaneWorkspace, carry: Carry, W: Floats, b: int, l: int) -> None:
-    """Fills lane l with instance b."""
+def open_lane(given: Instances, work: LaneWorkspace, W: Floats, b: int, l: int) -> None:
+    """Fills lane l with instance b at W (B, d, dq)."""
     n, T, d = given.keys.shape[1:]
     queries = given.queries[b]
     dq = queries.shape[1]
@@ -172,9 +172,8 @@ def _open(given: Instances, work: LaneWorkspace, carry: Carry, W: Floats, b: int
     for r in range(d):
         for c in range(dq):
             reach = max(reach, abs(W[b, r, c]))
-            work.start[c, r, l] = carry.start[b, r, c]
+            work.W[c, r, l] = W[b, r, c]
     work.reach[l] = reach
-    work.left[l] = carry.left[b]
     for i in range(n):
         key = query = 0.0
         for t in range(T):
@@ -191,9 +190,20 @@ def _open(given: Instances, work: LaneWorkspace, carry: Carry, W: Floats, b: int
             for c in range(dq):
                 s += queries[i, c] * queries[j, c]
             work.products[i, j, l] = s
+
+
+@njit(**INNER)
+def _restore(work: LaneWorkspace, carry: Carry, b: int, l: int) -> None:
+    """Goes on in lane l from where instance b stands."""
+    n, d, _ = work.w.shape
+    work.left[l] = carry.left[b]
+    for i in range(n):
         for r in range(d):
             work.w[i, r, l] = carry.w[b, i, r]
             work.pulled[i, r, l] = carry.pulled[b, i, r]
+    for c in range(work.W.shape[0]):
+        for r in range(d):
+            work.start[c, r, l] = carry.start[b, r, c]
 
 
 @njit(**INNER)
@@ -217,7 +227,7 @@ def _form(work: LaneWorkspace) -> None:
     row = work.w.shape[1] * LANES
     left = load(work.left, 0)
     for c in range(dq):
-        _products(work.turned, work.pulled, (c * n * LANES, 0, c * row), work.W, n, row)
+        products(work.turned, work.pulled, (c * n * LANES, 0, c * row), work.W, n, row)
         for r in range(c * row, (c + 1) * row, LANES):
             store(work.W, r, fma(left, load(work.start, r), load(work.W, r)))
 
@@ -232,12 +242,12 @@ def _anchor(work: LaneWorkspace) -> None:
     for r in range(0, n * row, LANES):
         store(work.pulled, r, splat(0.0))
     for i in range(n):
-        _products(work.queries, work.start, (i * dq * LANES, 0, i * row), work.w, dq, row)
+        products(work.queries, work.start, (i * dq * LANES, 0, i * row), work.w, dq, row)
     store(work.left, 0, splat(1.0))
 
 
 @njit(**INNER)
-def _copy(work: LaneWorkspace, out: Floats, l: int) -> None:
+def copy_out(work: LaneWorkspace, out: Floats, l: int) -> None:
     """Writes W of lane l to out (d, dq)."""
     for c in range(out.shape[1]):
         for r in range(out.shape[0]):
@@ -316,7 +326,7 @@ def _logits(work: LaneWorkspace, i: int) -> None:
 
 
 @njit(**INNER, forceinline=True)
-def _products(
+def products(
     f: Floats, A: Floats, at: tuple[int, int, int], out: Floats, count: int, row: int
 ) -> None:
     """Writes out = Σ_k f_k A_k, rows of A and out of length `row`, four entries at a time.
@@ -353,7 +363,7 @@ def _lead(work: LaneWorkspace) -> Lanes:
 
 
 @njit(**INNER, forceinline=True)
-def _look(
+def look(
     given: Instances, work: LaneWorkspace, state: RunState, first: int, step: int, i: int
 ) -> bool:
     """Whether all numbers of input i are well inside the floats; first: the instance of lane 0."""
@@ -419,7 +429,7 @@ def _look(
                 work.slope[i, l] = f if (odd >> l) & 1 else f * work.sure[i, l]
                 work.height[i, l] += height
     row = work.D1.shape[1] * LANES
-    _products(work.mass, work.D, (0, i * T * row, i * row), work.part, T, row)
+    products(work.mass, work.D, (0, i * T * row, i * row), work.part, T, row)
     return True
 
 
@@ -434,9 +444,8 @@ def _follow_top(work: LaneWorkspace, state: RunState, step: int, b: int, i: int,
 
 
 @njit(**INNER, forceinline=True)
-def _sum(work: LaneWorkspace) -> None:
-    """Writes p_i to part, Σ_j (z_j·z_i) p_j to turn, the exponent of both to peak, ‖g‖² to square
-    and the sum of its positive terms to terms."""
+def weigh_parts(work: LaneWorkspace) -> None:
+    """Writes p_i to part, their exponent to peak and the sum of ‖p_i z_iᵀ‖² to terms."""
     n, d, _ = work.w.shape
     row = d * LANES
     peak = splat(NOTHING)
@@ -454,9 +463,18 @@ def _sum(work: LaneWorkspace) -> None:
             own = fma(p, p, own)
         terms = fma(own, load(work.products, (i * n + i) * LANES), terms)
     store(work.terms, 0, terms)
+
+
+@njit(**INNER, forceinline=True)
+def _sum(work: LaneWorkspace) -> None:
+    """Writes p_i to part, Σ_j (z_j·z_i) p_j to turn, the exponent of both to peak, ‖g‖² to square
+    and the sum of its positive terms to terms."""
+    n, d, _ = work.w.shape
+    row = d * LANES
+    weigh_parts(work)
     square = splat(0.0)
     for i in range(n):
-        _products(work.products, work.part, (i * n * LANES, 0, i * row), work.turn, n, row)
+        products(work.products, work.part, (i * n * LANES, 0, i * row), work.turn, n, row)
         for r in range(i * row, (i + 1) * row, LANES):
             square = fma(load(work.turn, r), load(work.part, r), square)
     store(work.square, 0, square)
@@ -477,7 +495,7 @@ def _square(work: LaneWorkspace, l: int) -> float:
 
 
 @njit(**INNER)
-def _note(
+def note(
     work: LaneWorkspace, state: RunState, log: Log, code: int, row: int, b: int, l: int
 ) -> None:
     """Writes the record of this number, all but log ‖g‖."""
@@ -489,7 +507,7 @@ def _note(
         log.top_attention[row, b, i] = work.sure[i, l]
     log.columns[row, 0, b] = loss / n
     log.columns[row, 2, b] = state.clock[b]
-    _copy(work, log.weights[row, b], l)
+    copy_out(work, log.weights[row, b], l)
 
 
 @njit(**ENTRY)
@@ -512,7 +530,9 @@ def _march(
         first = group * LANES
         count = min(LANES, B - first)
         for l in range(LANES):
-            _open(given, work, carry, state.W, min(first + l, B - 1), l)
+            b = min(first + l, B - 1)
+            open_lane(given, work, state.W, b, l)
+            _restore(work, carry, b, l)
         if math.isnan(work.left[0]):
             store(work.left, 0, splat(1.0))
             for q in range(0, work.W.size, LANES):
@@ -525,7 +545,7 @@ def _march(
                 _form(work)
                 _anchor(work)
             for i in range(n):
-                if not _look(given, work, state, first, steps.first + k, i):
+                if not look(given, work, state, first, steps.first + k, i):
                     return False
             _sum(work)
             ends = not lr[k] >= 0.0  # a last look without a step
@@ -543,7 +563,7 @@ def _march(
                     return False
                 log_size = math.log(size) + scale if size > 0.0 else -np.inf
                 if due and l < count:
-                    _note(work, state, log, given.code, written, b, l)
+                    note(work, state, log, given.code, written, b, l)
                     log.columns[written, 1, b] = log_size
                 if ends:
                     continue
@@ -571,7 +591,7 @@ def _march(
                 store(work.pulled, q, pulled)
         _form(work)
         for l in range(count):
-            _copy(work, state.W[first + l], l)
+            copy_out(work, state.W[first + l], l)
             _close(work, carry, first + l, l)
     return True
 
