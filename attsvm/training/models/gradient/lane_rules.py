@@ -573,8 +573,8 @@ def _smooth(work: LaneWorkspace, own: RuleWorkspace, beta: float) -> int:
 
 
 @njit(**INNER)
-def _step(work: LaneWorkspace, own: RuleWorkspace, lr: float, left: float) -> bool:
-    """Whether W ← left W − lr D stays inside the floats; what was held becomes what is."""
+def _step(work: LaneWorkspace, own: RuleWorkspace, lr: float, left: float) -> int:
+    """Lanes in which W ← left W − lr D stays inside the floats; what was held becomes what is."""
     most = splat(0.0)
     for q in range(0, work.W.size, LANES):
         x = fma(splat(-lr), load(own.G, q), mul(splat(left), load(work.W, q)))
@@ -585,7 +585,7 @@ def _step(work: LaneWorkspace, own: RuleWorkspace, lr: float, left: float) -> bo
         store(own.held, q, load(own.after, q))
     for l in range(LANES):
         own.power[l] = own.power_after[l]
-    return below(most, splat(FAR)) == ALL
+    return below(most, splat(FAR))
 
 
 @njit(**ENTRY)
@@ -611,11 +611,14 @@ def _march(
         first = group * LANES
         count = min(LANES, B - first)
         lost = 0
+        real = (1 << count) - 1
         for l in range(LANES):
             b = min(first + l, B - 1)
             _open(given, work, own, state, held, b, l)
             if len(own.held) > 0 and math.isnan(own.held[0, l]):
                 lost |= 1 << l
+                for q in range(len(own.held)):
+                    own.held[q, l] = 0.0
         k = places.reached[group]
         written = 0
         while written < len(log.at) and log.at[written] < k:
@@ -648,13 +651,13 @@ def _march(
                 poor = _smooth(work, own, rule.numbers[0])
             else:
                 poor = _average(own, rule.numbers[0])
-            poor = (poor | lost) & ((1 << count) - 1)
+            poor = (poor | lost) & real
             for l in range(count):
-                if (poor >> l) & 1:
-                    _close(work, own, state, held, first + l, l)
-                else:
+                if not (poor >> l) & 1:
                     state.clock[first + l] = np.nan
-            if not _step(work, own, eta, left):
+                elif not (lost >> l) & 1:
+                    _close(work, own, state, held, first + l, l)
+            if (_step(work, own, eta, left) | poor | ~real) & ALL != ALL:
                 return False
             k += 1
         for l in range(count):
