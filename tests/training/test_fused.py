@@ -27,6 +27,12 @@ WEIGHT = {"steps": 300}
 # With steps of 0.1 factors swing across the valley of the loss, and the swings grow what each step
 # rounds: a start changed by 1e-15 ends 0.05 away after 200 of them. Shorter steps do not swing.
 FACTORS = {"model": "factored", "lr": 0.03, "steps": 200}
+# The optimizers of `lane_rules`, and options that change their steps.
+RULES = {
+    "mirror:1.5": {}, "nmirror:3": {}, "sign": {}, "signum": {"momentum": 0.5}, "spectral": {},
+    "muon": {}, "adam": {"eps": 1e-3, "beta2": 0.9}, "adam ": {},
+}  # fmt: skip
+EVERY = pytest.mark.parametrize(("rule", "options"), RULES.items(), ids=str)
 BOTH = pytest.mark.parametrize("base", [WEIGHT, FACTORS], ids=["weight", "factored"])
 
 
@@ -323,3 +329,107 @@ def test_a_bad_ridge_is_refused():
     for ridge in (-1.0, np.inf):
         with pytest.raises(Unsupported, match="ngd has the ridge"):
             train(tokens, head=heads, options={"ridge": ridge})
+
+
+def rule_run(run, tokens, rule, options, **how):
+    """A run of a rule; one of polyak is short, as the loss near its infimum is rounding."""
+    return run(tokens, optimizer=rule.strip(), options=options, **({"steps": 100} | how))
+
+
+@EVERY
+@pytest.mark.parametrize("kind", ["plain", "masked", "tied", "same key", "no query", "far"])
+def test_rules_are_the_plain_loop(rule, options, kind):
+    """The path, and the state at its end: the plain loop goes on from it as from its own."""
+    tokens, heads = stack(3, kind=kind)
+    how = {"head": heads, "init": "normal:1"}
+    paths = [rule_run(run, tokens, rule, options, **how) for run in (train, plainly)]
+    same(*paths)
+    assert {k: np.shape(a) for k, a in paths[0].state.items()} == {
+        k: np.shape(a) for k, a in paths[1].state.items()
+    }
+    same(*(plainly(tokens, head=heads, steps=30, start=path) for path in paths))
+
+
+@EVERY
+@pytest.mark.parametrize("loss", ["logistic", "exponential", "linear"])
+def test_rules_with_losses_schedules_and_decay(rule, options, loss, only_fused, monkeypatch):
+    tokens, heads = stack(9)
+    how = {"head": heads, "init": "normal:1", "schedule": "sqrt", "lr": 0.5, "loss": loss}
+    how |= {} if "mirror" in rule else {"decay": 0.05}
+    path = rule_run(train, tokens, rule, options, **how)
+    monkeypatch.undo()
+    same(path, rule_run(plainly, tokens, rule, options, **how))
+
+
+@pytest.mark.parametrize("rule", ["polyak", "mirror:1.5", "sign", "signum", "spectral", "adam"])
+def test_rules_of_prompts(rule, only_fused, monkeypatch):
+    tokens, heads = prompts(3)
+    how = {"head": heads, "init": "normal:1", "model": "prompt"}
+    how |= {"steps": 5} if rule == "polyak" else {}
+    path = rule_run(train, tokens, rule, {}, **how)
+    monkeypatch.undo()
+    same(path, rule_run(plainly, tokens, rule, {}, **how))
+
+
+@pytest.mark.parametrize("longest", [None, 0.5])
+def test_polyak_is_the_plain_loop(longest, only_fused, monkeypatch):
+    tokens, heads = stack(3)
+    how = {"head": heads, "optimizer": "polyak", "options": {"longest": longest}, "steps": 10}
+    path = train(tokens, **how)
+    monkeypatch.undo()
+    same(path, plainly(tokens, **how))
+
+
+def uneven(count):
+    """Instances of which the second one needs more than floats all the time, the last from a step
+    on, and their heads."""
+    tokens, heads = stack(count)
+    scaled = [1.0] * count
+    scaled[1], scaled[-1] = 3e3, 40.0
+    return [
+        Tokens(t.X, keys=f * t.X, queries=t.queries, labels=t.labels)
+        for t, f in zip(tokens, scaled, strict=True)
+    ], heads
+
+
+@EVERY
+@pytest.mark.parametrize("cut", [0, 1, 10, 31, 59])
+def test_a_cut_run_of_a_rule_is_the_whole_one_bit_for_bit(rule, options, cut, monkeypatch):
+    tokens, heads = uneven(3)
+    how = {"head": heads, "init": "normal:1"}
+    whole = rule_run(train, tokens, rule, options, steps=60, **how)
+    monkeypatch.setattr(token_task, "_CALL", 3e4)  # a few steps a call
+    equal(rule_run(train, tokens, rule, options, steps=60, **how), whole)
+    first = rule_run(train, tokens, rule, options, steps=cut, **how)
+    rest = train(tokens, head=heads, steps=60 - cut, start=first)
+    equal(rest, whole)
+    for name, value in whole.state.items():
+        assert_array_equal(rest.state[name], value)
+
+
+@EVERY
+def test_instances_in_lanes_do_not_mix(rule, options):
+    """Alone or among ten others, some of whom need more than floats, to the last bit."""
+    tokens, heads = uneven(11)
+    start = np.random.default_rng(0).standard_normal((11, 6, 6))
+    path = rule_run(train, tokens, rule, options, head=heads, init={"W": start})
+    for b in range(11):
+        alone = rule_run(
+            train, tokens[b], rule, options, head=heads[b], init={"W": start[b : b + 1]}
+        )
+        assert_array_equal(alone.weights["W"][:, 0], path.weights["W"][:, b])
+
+
+def test_steps_outside_the_lanes_are_those_that_floats_lose(monkeypatch):
+    tokens, heads = uneven(3)
+    seen = []
+    outside = token_task._outside
+
+    def counted(*given):
+        seen.extend(given[5].tolist())
+        return outside(*given)
+
+    monkeypatch.setattr(token_task, "_outside", counted)
+    how = {"head": heads, "init": "normal:1"}
+    same(*(rule_run(run, tokens, "spectral", {}, **how) for run in (train, plainly)))
+    assert seen.count(1) > 50 and seen.count(0) == 0

@@ -65,8 +65,8 @@ for kernel in gc.get_objects():
     [
         (
             TOKENS,
-            "lanes._march fused._march_factors attention._attend attention._pull attention._terms "
-            "polar._resolve",
+            "lanes._march lane_rules._march fused._march_factors attention._attend attention._pull "
+            "attention._terms polar._resolve",
         ),
         (SENTENCES, "attention._march attention.write_attention gradient._outputs form._climb"),
     ],

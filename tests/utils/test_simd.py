@@ -12,6 +12,7 @@ from attsvm._utils.simd import LANES
 
 ADD, FMA, EXP = simd.add, simd.fma, simd.exp
 LOAD, STORE, SPLAT = simd.load, simd.store, simd.splat
+LOG, POWER = simd.log, simd.power
 SUM, LARGEST, BELOW = simd.sum_of, simd.largest_of, simd.below
 
 
@@ -19,6 +20,13 @@ SUM, LARGEST, BELOW = simd.sum_of, simd.largest_of, simd.below
 def exponentials(x, out):
     for k in range(0, x.size, LANES):
         STORE(out, k, EXP(LOAD(x, k)))
+
+
+@numba.njit
+def logarithms(x, exponent, out, powers):
+    for k in range(0, x.size, LANES):
+        STORE(out, k, LOG(LOAD(x, k)))
+        STORE(powers, k, POWER(LOAD(x, k), SPLAT(exponent)))
 
 
 @numba.njit
@@ -35,6 +43,26 @@ def test_exponentials_are_right_to_one_unit():
     for a, found in zip(x.tolist(), out.tolist(), strict=True):
         exact = mpmath.exp(mpmath.mpf(a))
         assert abs(found - exact) <= math.ulp(float(exact))
+
+
+@pytest.mark.parametrize("exponent", [0.5, 0.75, 4 / 3, 2.0])
+def test_logarithms_and_powers_are_right_to_a_few_units(exponent):
+    rng = np.random.default_rng(0)
+    x = np.exp(np.concatenate([rng.uniform(-340, 340, 2000), rng.uniform(-1, 1, 2000)]))
+    x[:LANES] = 1.0, 2.0, 0.5, 1 + 2.0**-52, 1 - 2.0**-53, math.sqrt(2), math.sqrt(0.5), 3.0
+    out, powers = np.empty_like(x), np.empty_like(x)
+    logarithms(x, exponent, out, powers)
+    for a, log, power in zip(x.tolist(), out.tolist(), powers.tolist(), strict=True):
+        exact = mpmath.log(mpmath.mpf(a))
+        assert abs(log - exact) <= 2 * math.ulp(float(exact))
+        exact = mpmath.mpf(a) ** mpmath.mpf(exponent)
+        assert abs(power - exact) <= 3 * math.ulp(float(exact))
+
+
+def test_powers_of_zero_are_zero():
+    x, out, powers = np.zeros(LANES), np.ones(LANES), np.ones(LANES)
+    logarithms(x, 0.01, out, powers)
+    assert (powers == 0.0).all()
 
 
 @pytest.mark.parametrize("at", [-np.inf, -1e308, -709.0])

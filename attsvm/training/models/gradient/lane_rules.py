@@ -661,7 +661,7 @@ def _march(
                 return False
             k += 1
         for l in range(count):
-            if not (poor >> l) & 1:
+            if not ((poor | lost) >> l) & 1:
                 _close(work, own, state, held, first + l, l)
         places.reached[group] = k
         places.stuck[group] = poor
