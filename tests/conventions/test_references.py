@@ -72,10 +72,3 @@ def test_reference_is_well_formed(key):
     surname = reference.authors.split(",")[0].split()[-1].lower()
     assert key.startswith(surname), f"{key} does not begin with the first author, {surname}"
     assert reference.title and reference.where
-
-
-def test_what_counts_as_a_citation():
-    text = "Theory: W[i, 2024] lies in [0, 1] by [lawson1974nnls] and [Nobody1999x]."
-    assert CITED.findall(text) == ["lawson1974nnls", "Nobody1999x"]
-    tree = ast.parse('def f():\n    """One.\n\n    Theory: true.\n\n    Other."""')
-    assert unsourced({"m": tree}) == ["m: Theory: true."]

@@ -2,7 +2,7 @@
 
 import importlib
 import inspect
-from dataclasses import fields, is_dataclass, make_dataclass
+from dataclasses import fields, is_dataclass
 
 import pytest
 
@@ -128,20 +128,3 @@ def test_a_function_and_its_name_agree():
     for registry in (FAMILIES, MEASURES):
         for name, function in registry.items():
             assert function.__name__ == name.replace("-", "_")
-
-
-def plug_in():
-    """Stands for a plug-in's function."""
-
-
-def test_a_disagreement_is_seen():
-    plug_in.__module__ = "attsvm.norms.cubic"
-    good = {"stems": {"cubic", "norm"}, "other": {"norm"}, "registry": {"cubic": plug_in}}
-    assert faults("norms", **good) == []
-    assert "not in the registry" in faults("norms", **good | {"registry": {}})[0]
-    assert "comes from no plug-in" in faults("norms", **good | {"registry": {"c": faults}})[0]
-
-
-def test_a_record_comes_from_its_parts():
-    record = make_dataclass("Record", ["run"])(faults)
-    assert __name__ in homes(record)

@@ -15,7 +15,7 @@ import pytest
 from attsvm._utils.version import __version__
 from attsvm.references import REFERENCES
 from tests.conventions.test_install import LEAST_NORM, SOLVE, python
-from tests.conventions.tree import PACKAGE, ROOT, files
+from tests.conventions.tree import ROOT, files
 from tests.tolerances import GAP
 
 # Files of the tree that no distribution needs.
@@ -88,19 +88,6 @@ def test_the_sdist_holds_what_the_tree_does(built):
     hidden = {path for path in needed() if path.parts[0].startswith(".")}
     assert needed() - hidden - there == set()
     assert not [name for name in there if name.suffix == ".pyc"]
-
-
-@pytest.mark.slow
-def test_the_wheel_holds_the_package_and_nothing_else(built):
-    with zipfile.ZipFile(built[1]) as archive:
-        names = {name for name in archive.namelist() if ".dist-info/" not in name}
-        meta = archive.read(f"attsvm-{__version__}.dist-info/METADATA").decode()
-    own = {path.relative_to(ROOT).as_posix() for path in files() if PACKAGE in path.parents}
-    assert names == own
-    assert "Requires-Python: >=3.11" in meta and "Classifier: Typing :: Typed" in meta
-    assert f"attsvm-{__version__}.dist-info/licenses/LICENSE" in set(
-        zipfile.ZipFile(built[1]).namelist()
-    )
 
 
 @pytest.mark.slow
