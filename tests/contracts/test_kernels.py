@@ -9,9 +9,8 @@ from numpy.testing import assert_allclose
 from attsvm.certificate.bounds import margin_error, measure, worst_margin
 from attsvm.problem.problem import StackRows
 from attsvm.solvers.frobenius import active_set, enumeration
-from attsvm.solvers.frobenius.active_set import DONE, NO_SOLUTION, gram, solve_small
+from attsvm.solvers.frobenius.active_set import DONE, NO_SOLUTION, gram
 from attsvm.solvers.frobenius.enumeration import MAYBE, Walk, all_rows, walk
-from attsvm.solvers.solve_many import solve_all
 from attsvm.solvers.solver import RowArrays
 from tests.tolerances import EXACTLY, PROOF, ROUNDING
 from tests.twins import frobenius as twins
@@ -68,21 +67,6 @@ def test_both_find_a_proof(case):
         assert status == NO_SOLUTION and b @ lam > 0
         assert (lam[~rows.free] >= -ROUNDING).all()
         assert np.linalg.norm(rows.features().T @ lam) <= PROOF * np.abs(lam).sum()
-
-
-def test_solve_small_and_the_stack_agree_with_the_twin():
-    zoo = [known("frobenius", "plain", seed=s).problem for s in range(3)]
-    rows = [RowArrays.of(p) for p in zoo]
-    status, lam, W = solve_all(StackRows.of(zoo))
-    for k, r in enumerate(rows):
-        found = solve_small(alone(r), r.free)
-        X = found.W
-        assert found.status == status[k] == DONE and found.met
-        assert_allclose(lam[k], found.lam, rtol=0, atol=EXACTLY)
-        assert_allclose(W[k], X, rtol=0, atol=EXACTLY)
-        G, b = dense(r)
-        twin = twins.active_set(G, b, r.free)[1] / r.norms
-        assert_allclose(r.adjoint(twin), X, rtol=0, atol=EXACTLY * np.abs(X).max())
 
 
 @pytest.mark.parametrize("kind", ["plain", "prompt", "masked"])

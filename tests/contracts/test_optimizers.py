@@ -19,8 +19,6 @@ NAMES = tuple(
 PROMISING = tuple(name for name in NAMES if optimizer_of(name).norm)
 # Steps of these do not depend on the scale of the gradient: those of declared norm, and more.
 SCALE_FREE = (*PROMISING, "nmirror:1.5", "nmirror:3", "signum", "muon", "adam")
-# Steps of these do.
-SCALED = ("gd", "polyak", "mirror:1.5", "mirror:3")
 # Steps of these depend on earlier gradients; those of an optimizer without a state do not.
 REMEMBERING = ("signum", "muon", "adam")
 FORGETTING = tuple(
@@ -31,7 +29,6 @@ FORGETTING = tuple(
 B = 3
 SHAPES = {"W": (4, 3), "v": (5,)}
 every = pytest.mark.parametrize("name", NAMES)
-scale_free = pytest.mark.parametrize("name", SCALE_FREE)
 
 
 def point(seed, *, size=1.0):
@@ -65,16 +62,6 @@ def close(one, other, *, rtol=ROUNDING):
 
 def as_matrix(x):
     return x if x.ndim == 3 else x[:, :, None]
-
-
-def test_the_groups_name_listed_rules():
-    assert {*SCALE_FREE, *SCALED, *REMEMBERING} <= set(NAMES)
-    assert not set(REMEMBERING) & set(FORGETTING)
-
-
-def test_rules_that_promise_a_norm():
-    promised = {"ngd": "frobenius", "sign": "max", "spectral": "spectral"}
-    assert promised.items() <= {name: optimizer_of(name).norm for name in PROMISING}.items()
 
 
 @pytest.mark.parametrize("name", PROMISING)
@@ -124,30 +111,14 @@ def test_the_first_step_goes_down(name):
             assert (fall < 0).all()
 
 
-@scale_free
-@pytest.mark.parametrize("shift", [-800.0, 800.0])
-def test_normalized_rules_do_not_notice_the_scale(name, shift):
+@pytest.mark.parametrize("name", SCALE_FREE)
+@pytest.mark.parametrize(("shift", "size"), [(-800.0, 1.0), (800.0, 1e-200), (0.0, 1e200)])
+def test_normalized_steps_do_not_depend_on_the_scale(name, shift, size):
     plain = [slope(seed) for seed in range(10)]
-    shifted = [slope(seed, log_scale=shift) for seed in range(10)]
-    one, other = (run(optimizer_of(name), point(0), g)[-1] for g in (plain, shifted))
+    scaled = [slope(seed, log_scale=shift) for seed in range(10)]
+    scaled = [Gradient({x: size * G for x, G in g.direction.items()}, g.log_scale) for g in scaled]
+    one, other = (run(optimizer_of(name), point(0), g)[-1] for g in (plain, scaled))
     close(other, one, rtol=10 * ROUNDING)  # logarithms near 800 carry 800 units of rounding
-
-
-@scale_free
-@pytest.mark.parametrize("size", [1e-200, 1e200])
-def test_normalized_rules_do_not_notice_the_size_of_the_direction(name, size):
-    plain = [slope(seed) for seed in range(10)]
-    sized = [Gradient({x: size * G for x, G in g.direction.items()}, g.log_scale) for g in plain]
-    one, other = (run(optimizer_of(name), point(0), g)[-1] for g in (plain, sized))
-    close(other, one, rtol=10 * ROUNDING)
-
-
-@pytest.mark.parametrize("name", SCALED)
-def test_the_others_do_notice_it(name):
-    one, other = (
-        run(optimizer_of(name), point(0), [slope(0, log_scale=s)])[-1]["W"] for s in (0.0, -1.0)
-    )
-    assert np.abs(one - other).max() > ROUNDING
 
 
 @every
@@ -159,16 +130,6 @@ def test_no_step_leaves_the_range_of_floats(name, log_scale):
     for start in (point(0), point(0, size=0.0), point(0, size=1e-200)):
         for params in run(optimizer_of(name), start, gradients, loss=loss):
             assert all(np.isfinite(x).all() for x in params.values())
-
-
-@every
-def test_scales_may_differ_by_any_amount_within_a_stack(name):
-    gradients = [slope(seed) for seed in range(5)]
-    for gradient in gradients:
-        for s in gradient.log_scale.values():
-            s += [-900.0, 0.0, 50.0]
-    path = run(optimizer_of(name), point(0), gradients, loss=1e-300)
-    assert all(np.isfinite(x).all() for params in path for x in params.values())
 
 
 @every

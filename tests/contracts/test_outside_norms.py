@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import attsvm
-from attsvm import Answer, Certificate, Norm, Problem, Solver, Stack, Tokens, Unsupported, measures
+from attsvm import Answer, Certificate, Norm, Problem, Solver, Tokens, Unsupported
 from attsvm.errors import BadTokens, ConvergenceWarning
 from attsvm.norms import norm_of
-from attsvm.norms.norm import check_inputs, check_norm
+from attsvm.norms.norm import check_inputs
 from attsvm.solvers import SOLVERS
 from tests.tolerances import GAP_SPECTRUM, ROUNDING
 
@@ -123,14 +123,6 @@ def test_the_general_method_agrees_with_one_that_knows_the_norm():
                         rows.queries[rows.query]), C=0.3).upper, rtol=GAP_SPECTRUM)  # fmt: skip
 
 
-def test_a_norm_that_knows_cvxpy_has_a_second_opinion():
-    rows = problem()
-    ours, theirs = (attsvm.solve(rows, Weighted(), solver=s, tol=1e-4) for s in (None, "cvxpy"))
-    assert abs(ours.upper / theirs.upper - 1) <= 1e-4
-    with pytest.raises(Unsupported, match=r"does not take norm ky-fan-2: auto, general do"):
-        attsvm.solve(rows, KyFan(), solver="cvxpy")
-
-
 def test_a_norm_may_bring_its_own_method():
     calls = []
 
@@ -175,15 +167,6 @@ def test_infeasible_rows_are_proved_so_in_any_norm(norm):
     assert attsvm.solve(rows, norm).status == "infeasible"
 
 
-def test_many_problems_and_stacks():
-    X = np.random.default_rng(5).standard_normal((3, 2, 3, 4))
-    stack = Stack(X, alpha=np.zeros((3, 2), int))
-    found = attsvm.solve_many(stack, Weighted())
-    assert [c.status for c in found] == ["optimal"] * 3
-    again = attsvm.solve_many(stack.problems(), Weighted(), solver=by_hand)
-    assert_allclose([c.lower for c in again], [c.lower for c in found], rtol=ROUNDING)
-
-
 @each
 def test_saved_by_name_and_given_again(norm, tmp_path):
     best = attsvm.solve(problem(), norm)
@@ -216,23 +199,6 @@ def test_regularization_path_needs_the_normal():
     assert path.share[-1] > 0.98
     with pytest.raises(Unsupported, match="norms that have a `normal`"):
         attsvm.regpath(data, norm=KyFan(), head=head)
-
-
-@each
-def test_measures(norm):
-    rows = problem()
-    best = attsvm.solve(rows, norm)
-    assert_allclose(measures.size(best.W, norm), norm.value(best.W))
-    share = measures.margin_share(best.W, best)
-    assert 1 - 2 * GAP_SPECTRUM <= share <= 1
-    assert measures.margin_share(-best.W, best) == 0.0
-
-
-def test_sets_and_the_relaxed_problem():
-    data = tokens(n=2, T=3)
-    choice = attsvm.solve_sets(data, [[0, 1], [0]], Weighted())
-    assert choice.certificate.norm.name == "weighted" and choice.solved >= 1
-    assert attsvm.relaxed(data, [0, 0], norm=Weighted()).m == 4
 
 
 def test_a_solver_is_a_name_a_record_or_a_function():
@@ -336,11 +302,3 @@ def test_a_norm_of_one_shape_says_so():
     assert attsvm.solve(problem(), Fixed()).status == "optimal"
     with pytest.raises(BadTokens, match=r"norm fixed is for W of shape \(4, 3\)"):
         attsvm.solve(problem(dq=2), Fixed())
-
-
-def test_listed_norms_keep_the_contract_and_the_default_spread_is_safe():
-    for name in ("frobenius", "nuclear", "spectral", "max", "l1", "l1.5", "l4"):
-        norm = norm_of(name)
-        check_norm(norm)
-        for wide, tight in zip(Norm.spread(norm, (3, 4)), norm.spread((3, 4)), strict=True):
-            assert tight <= wide * (1 + ROUNDING)

@@ -17,7 +17,7 @@ from attsvm._utils.result import LINES, WIDTH, Result, Table
 from attsvm.errors import Unsupported
 from attsvm.plotting.results import PICTURES
 from attsvm.plotting.style import Picture
-from tests.contracts.results import MADE, SCRIPT, best, comparison, ended, path, proved, stages
+from tests.contracts.results import MADE, best, ended, path
 from tests.html_page import Page
 
 # What a user gives, and what a solver or a text is made of: no results.
@@ -72,12 +72,6 @@ def test_html_is_whole_small_and_escaped(name, k):
     ), "colours are those of the page"
 
 
-def test_words_of_the_data_reach_html_escaped():
-    page = made("Limit", 1)._repr_html_()
-    assert SCRIPT not in page and "<script" not in page
-    assert "&lt;script&gt;alert(&#x27;&amp;&#x27;)&lt;/script&gt;" in page
-
-
 TABLES = sorted(name for name in MADE if isinstance(made(name), Table))
 
 
@@ -91,12 +85,6 @@ def test_tables_become_frames(name):
         assert isinstance(frame, pandas.DataFrame)
         assert list(frame.columns) == list(columns)
         assert {len(column) for column in columns.values()} == {len(frame)}
-
-
-def test_the_listed_tables_are_tables():
-    asked = {"Path", "Outcome", "Optimality", "RegPath", "Certificate", "Limit",
-             "ConvergenceProof", "Stages", "SentenceOutcome", "Optima", "Comparison"}  # fmt: skip
-    assert asked <= set(TABLES)
 
 
 # Result -> kind of picture.
@@ -234,25 +222,3 @@ def test_rows_of_an_outcome_are_its_margins():
         assert table["share"][k] == pytest.approx(own, rel=1e-9)
     assert min(table["share"]) == pytest.approx(found.margin_share, rel=1e-9)
     assert min(table["best"]) == pytest.approx(1.0, rel=1e-6)
-
-
-def test_a_zero_matrix_has_a_table_and_no_share():
-    tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]], labels=[1])
-    found = attsvm.outcome([0.0, 0.0], tokens, [0.2, 0.7])
-    assert np.isnan(found.columns()["share"]).all()
-    found.plot()
-
-
-def test_the_bound_that_is_drawn_is_the_bound():
-    proof = proved()
-    (line,) = [one for one in proof.plot(steps=50).axes[0].lines if len(one.get_xdata()) > 2]
-    x, y = line.get_xdata(), line.get_ydata()
-    assert x[0] == 0 and x[-1] == 50
-    rho = proof.constants["rho"] + proof.constants["growth"] * x
-    assert np.allclose(y, np.minimum(proof.constants["rate"] / rho**2, 1.0), rtol=1e-9)
-
-
-def test_stages_and_comparison_name_what_they_hold():
-    assert "W_ov: loss" in [ax.get_title("left") for ax in stages().plot().axes]
-    titles = [ax.get_title("left") for ax in comparison().plot().axes]
-    assert titles[-2:] == ["Direction of own limit", "Proved since"]

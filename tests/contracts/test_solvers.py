@@ -104,25 +104,6 @@ def test_a_near_duplicate_is_not_infeasible(name, eps):
 
 
 @each
-def test_keys_other_than_values_are_the_ones_compared(name, norm):
-    zoo = known(norm, "plain")
-    tokens = zoo.tokens
-    values = np.random.default_rng(0).standard_normal((tokens.n, tokens.T, 2))
-    split = Tokens(values, keys=tokens.X, queries=tokens.queries)
-    best = solve(Problem.of(split, zoo.keep), norm, solver=name, tol=promised(name, norm))
-    assert best.W.shape == (4, 3) and best.status == "optimal" and agrees(best, zoo.least)
-
-
-@pytest.mark.parametrize("norm", NORMS)
-def test_a_masked_token_takes_no_part(norm):
-    zoo = known(norm, "masked")
-    open_ = Tokens(zoo.tokens.X, queries=zoo.tokens.queries)
-    bare = Problem.of(open_, Selection.of(open_, zoo.keep.kept))
-    assert bare.m == zoo.problem.m + zoo.tokens.n
-    assert bare.margins(zoo.W).min() < 0  # the masked token would have mattered
-
-
-@each
 def test_only_zero_right_sides_are_met_by_zero(name, norm):
     problem = Problem.from_rows([[1.0, 2.0], [-1.0, 0.5]], b=[0.0, 0.0])
     best = solve(problem, norm, solver=name)
@@ -150,15 +131,6 @@ def test_float32_and_shared_keys_are_solved():
     alpha = [1, 1, 2, 0, 3]
     one, two = (solve(Problem.of(t, Selection.of(t, alpha))) for t in (sequence, flat))
     assert one.lower == two.lower and one.status == "optimal"
-
-
-def test_causal_inputs_use_only_earlier_tokens():
-    X = np.random.default_rng(2).standard_normal((1, 4, 6))
-    tokens = Tokens.sequence(X)
-    problem = Problem.of(tokens, Selection.of(tokens, [0, 0, 1, 2]))
-    assert problem.m == 1 + 2 + 3
-    assert (problem.rows[:, 2] <= problem.rows[:, 0]).all()
-    assert solve(problem).status == "optimal"
 
 
 @each

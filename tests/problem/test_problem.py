@@ -17,10 +17,9 @@ from attsvm import (
     solve,
     solve_many,
 )
-from attsvm._utils.arrays import LARGEST
 from attsvm._utils.objects import load_object
 from attsvm.certificate.certificate import certify_stack
-from tests.tolerances import EXACTLY, FORGED, GAP, ROUNDING
+from tests.tolerances import EXACTLY, ROUNDING
 from tests.zoo import KINDS, NORMS, chosen, infeasible, known
 
 _DRAW = np.random.default_rng(5)
@@ -83,8 +82,6 @@ def test_right_hand_sides_follow_their_tokens():
         (1.0, r"b has shape \(\)"), ([1.0], r"b has shape \(1,\)"), ("b", "b has type"),
         (np.ones((4, 3)), r"b has shape \(4, 3\)"), ([1, -1, 1], r"b\[1, 0\] is -1"),
         ([1, np.nan, 1], r"b\[1\] is nan"), ([1, 1, np.inf], r"b\[2\] is inf"),
-        ([1j, 1, 1], "b has type"), ([1, [1], 1], "b is not a rectangular"),
-        ([10**400, 1, 1], "b has type"), ([1, 2 * LARGEST, 1], r"b\[1\] is 2e\+75"),
     ],
 )  # fmt: skip
 def test_bad_right_hand_sides(b, word):
@@ -132,22 +129,6 @@ def test_nothing_left_to_separate():
         Problem.of(TOKENS, Selection.of(TOKENS, MASK))
 
 
-@pytest.mark.parametrize("n", [1, 2])
-@pytest.mark.parametrize("T", [2, 3])
-@pytest.mark.parametrize("d", [1, 3])
-@pytest.mark.parametrize("dq", [1, 2])
-def test_small_shapes(n, T, d, dq):
-    """Separable by construction: every kept token is its input's query, the others are 0."""
-    values = np.zeros((n, T, d))
-    values[:, 0] = 1.0 + np.arange(d)
-    tokens = Tokens(values, queries=np.ones((n, dq)))
-    best = solve(Problem.of(tokens, Selection.of(tokens, [0] * n))).require()
-    # One row, repeated: its least-norm solution is the row over its squared norm.
-    row = np.outer(values[0, 0], np.ones(dq))
-    assert pytest.approx(row / (row**2).sum(), rel=GAP) == best.W
-    assert best.upper == pytest.approx(1 / np.linalg.norm(row))
-
-
 @pytest.mark.parametrize(
     "arrays",
     [
@@ -172,40 +153,20 @@ ROWS = np.array([[1.0, 0.0], [0.0, 2.0]])
     [
         ({"differences": 1.0}, "differences has shape"),
         ({"differences": [1.0, 2.0]}, "differences has shape"),
-        ({"differences": np.zeros((2, 0))}, "differences has shape"),
         ({"differences": np.zeros((0, 2))}, "no row"),
         ({"differences": [[1.0], [1.0, 2.0]]}, "differences is not a rectangular"),
-        ({"differences": [["a"]]}, "differences has type"),
         ({"differences": [[1.0, np.nan]]}, r"differences\[0, 1\] is nan"),
         ({"queries": np.ones((3, 1))}, "queries"), ({"queries": np.ones(2)}, "queries has shape"),
-        ({"queries": [[np.inf], [1]]}, r"queries\[0, 0\] is inf"),
         ({"b": [1, -1]}, r"b\[1, 0\] is -1"), ({"b": [1, 2, 3]}, "b has shape"),
         ({"ties": [[1.0]]}, "ties has width 1"), ({"ties": [["a", "b"]]}, "ties has type"),
         ({"ties": [[1.0, 0.0]], "tie_queries": np.ones((2, 1))}, "tie_queries"),
-        ({"ties": [[1.0, 0.0]], "tie_queries": np.ones((1, 2))}, "tie_queries"),
         ({"ties": [[1.0, 0.0]], "c": [1, 2]}, "c has shape"),
         ({"ties": [[1.0, 0.0]], "c": [np.nan]}, r"c\[0\] is nan"),
-        ({"ties": [[1.0, 0.0]], "c": ["a"]}, "c has type"), ({"c": [1.0]}, "c has shape"),
     ],
 )  # fmt: skip
 def test_bad_rows(arrays, word):
     with pytest.raises(BadTokens, match=word):
         Problem.from_rows(**{"differences": ROWS, **arrays})
-
-
-def test_given_rows():
-    """min ‖w‖ with w₁ ≥ 1, 2 w₂ ≥ 1 and w₁ + w₂ = 2: w = (1, 1)."""
-    problem = Problem.from_rows(ROWS, ties=[[1.0, 1.0]], c=[2.0])
-    best = solve(problem).require()
-    assert best.W.ravel() == pytest.approx([1.0, 1.0])
-    assert repr(problem) == "Problem(margins=2, ties=1, W is 2 x 1)"
-
-
-def test_wrong_shape_of_W():
-    problem = Problem.of(TOKENS, SINGLE)
-    for wrong in (np.ones(6), np.ones((2, 6)), 1.0):
-        with pytest.raises(BadTokens, match=r"this problem needs \(6, 2\)"):
-            problem.margins(wrong)
 
 
 @pytest.mark.parametrize("kind", [float, int, np.float32])
@@ -282,13 +243,6 @@ def test_a_list_of_mixed_sizes_keeps_its_order(norm):
     assert solve_many([], norm) == []
 
 
-def test_stalled_members_warn_once():
-    problems = [known("nuclear", seed=s).problem for s in range(3)]
-    with pytest.warns(ConvergenceWarning, match="3 of 3 problems") as record:
-        found = solve_many(problems, "nuclear", tol=1e-16)
-    assert len(record) == 1 and [best.status for best in found] == ["stalled"] * 3
-
-
 def test_processes_give_the_same_as_one():
     problems = [known(norm, kind, seed=1).problem for norm in ("l3", "l1") for kind in KINDS[:3]]
     two = solve_many(problems, "l3", jobs=2)
@@ -354,9 +308,7 @@ def test_bad_stacks_are_refused():
     for bad, match in (
         (dict(X=X[0], alpha=np.zeros((2, 3), int)), r"\(B, n, T, d\)"),
         (dict(X=X, alpha=np.zeros((2, 3))), "whole"),
-        (dict(X=X, alpha=np.zeros((3, 2), int)), "alpha has shape"),
         (dict(X=X, alpha=np.full((2, 3), 4)), "between 0 and 3"),
-        (dict(X=X, alpha=np.full((2, 3), -1)), "between 0 and 3"),
         (dict(X=X, queries=np.ones((2, 4, 5)), alpha=np.zeros((2, 3), int)), "queries has shape"),
         (dict(X=X[:, :, :1], alpha=np.zeros((2, 3), int)), "every token is kept"),
         (dict(X=X * np.nan, alpha=np.zeros((2, 3), int)), "finite"),
@@ -365,11 +317,8 @@ def test_bad_stacks_are_refused():
             Stack(**bad)
 
 
-def test_zero_rows_in_a_stack_are_exact_proofs():
-    stack = drawn(B=4)
-    X = np.array(stack.X)
-    X[2, 0] = X[2, 0, :1]  # all tokens of one input alike
-    found = solve_many(Stack(X, queries=stack.queries, alpha=stack.alpha))
-    assert [best.status for best in found] == ["optimal", "optimal", "infeasible", "optimal"]
-    assert found[2].proof == "exact" and found[2].lower == np.inf
-    assert found[0].gap <= GAP < FORGED
+def test_stalled_members_warn_once():
+    problems = [known("nuclear", seed=s).problem for s in range(3)]
+    with pytest.warns(ConvergenceWarning, match="3 of 3 problems") as record:
+        found = solve_many(problems, "nuclear", tol=1e-16)
+    assert len(record) == 1 and [best.status for best in found] == ["stalled"] * 3

@@ -58,14 +58,6 @@ def test_a_w_that_selects_others_has_no_upper_bound():
         assert found.lower == pytest.approx(best.lower, rel=1e-9)
 
 
-def test_an_infeasible_problem_is_proved_so():
-    tokens = Tokens([[[0.0], [1.0], [-1.0]]])
-    found = attsvm.certify(Problem.of(tokens, [0]), "frobenius", [1.0])
-    assert found.status == "infeasible" and found.proof == "exact"
-    twins = Tokens([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])
-    assert attsvm.certify(Problem.of(twins, [0]), "max", [1.0, 0.0]).proof == "exact"
-
-
 def test_a_soft_margin_has_both_bounds():
     tokens = Tokens([[[0.0], [1.0], [-1.0]]])
     problem = Problem.of(tokens, [0])

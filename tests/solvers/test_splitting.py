@@ -7,7 +7,6 @@ import pytest
 from attsvm import ConvergenceWarning, Problem, Selection, Tokens, TooLarge, solve
 from attsvm.solvers import auto, cone, splitting
 from attsvm.solvers import lp_interior_point as path
-from attsvm.solvers.lp_interior_point import Handover
 from benchmarks.instances import planted_20
 from tests.solvers.test_inner_solvers import sizes
 from tests.tolerances import GAP, GAP_SPECTRUM, GAP_SPLIT, ROUNDING
@@ -239,34 +238,8 @@ def test_few_working_rows_grow_into_enough(norm, monkeypatch):
 
 
 @pytest.mark.parametrize("norm", LINEAR)
-def test_without_memory_for_the_matrix_splitting_goes_on_alone(norm, monkeypatch):
+@pytest.mark.parametrize("lost", ["fits", "_factor"])
+def test_where_the_interior_point_cannot_go_on_the_answer_is_certified(norm, lost, monkeypatch):
     problem, *_ = planted((60, 20, 8))
-    monkeypatch.setattr(path, "fits", lambda rows, k: False)
-    monkeypatch.setattr(splitting, "close_gap", lambda *a, **k: pytest.fail("not asked for"))
+    monkeypatch.setattr(path, lost, lambda *_: None)
     assert solve(problem, norm, solver="splitting", tol=GAP_SPLIT).status == "optimal"
-
-
-@pytest.mark.parametrize("norm", LINEAR)
-def test_where_no_factor_exists_the_answer_is_still_certified(norm, monkeypatch):
-    problem, *_ = planted((60, 20, 8))
-    monkeypatch.setattr(path, "_factor", lambda *a: None)
-    best = solve(problem, norm, solver="splitting", tol=GAP_SPLIT)
-    assert best.status == "optimal" and best.verify().ok
-
-
-def test_the_path_takes_over_sooner_where_more_digits_are_asked_for():
-    problem, *_ = planted((60, 20, 8))
-    calls = {}
-    for tol in (1e-1, 1e-7):
-        count, real = [], Handover.__call__
-
-        class Watched(Handover):
-            def __call__(self, lam, *, gap, epochs, stale, count=count, real=real):
-                count.append(real(self, lam, gap=gap, epochs=epochs, stale=stale))
-                return count[-1]
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(splitting, "Handover", Watched)
-            assert solve(problem, "l1", solver="splitting", tol=tol).gap <= tol
-        calls[tol] = any(count)
-    assert calls == {1e-1: False, 1e-7: True}
