@@ -17,7 +17,7 @@ from attsvm._utils.result import LINES, WIDTH, Result, Table
 from attsvm.errors import Unsupported
 from attsvm.plotting.results import PICTURES
 from attsvm.plotting.style import Picture
-from tests.contracts.results import MADE, best, ended, path
+from tests.contracts.results import MADE, SCRIPT, best, ended, path
 from tests.html_page import Page
 
 # What a user gives, and what a solver or a text is made of: no results.
@@ -70,6 +70,12 @@ def test_html_is_whole_small_and_escaped(name, k):
     assert "rgb" not in text and "#" not in "".join(
         part.split('"')[0] for part in text.split('style="')[1:]
     ), "colours are those of the page"
+
+
+def test_words_of_the_data_reach_html_escaped():
+    page = made("Limit", 1)._repr_html_()
+    assert SCRIPT not in page and "<script" not in page
+    assert "&lt;script&gt;alert(&#x27;&amp;&#x27;)&lt;/script&gt;" in page
 
 
 TABLES = sorted(name for name in MADE if isinstance(made(name), Table))

@@ -67,16 +67,6 @@ def test_decisions_are_the_formula(fitted):
     assert np.array_equal(model.predict(X), np.where(values > 0, 1, -1))
 
 
-def test_saturated_weights_read_one_token(fitted):
-    model, X, _ = fitted
-    sure = pickle.loads(pickle.dumps(model))
-    sure.attention_ = 1e200 * model.attention_
-    top = model.attention(X).argmax(axis=1)
-    chosen = X[np.arange(len(X)), top]
-    np.testing.assert_allclose(sure.decision_function(X), chosen @ sure.coef_, rtol=ROUNDING)
-    assert np.array_equal(sure.attention(X), np.eye(5)[top])
-
-
 def test_inputs_may_have_another_number_of_tokens(fitted):
     model, X, _ = fitted
     last = X[:, -1:]
@@ -84,12 +74,6 @@ def test_inputs_may_have_another_number_of_tokens(fitted):
     np.testing.assert_allclose(model.decision_function(last), last[:, 0] @ model.coef_)
     twice = np.concatenate([X[:, :1], X], axis=1)
     assert model.attention(twice).shape == (len(X), 6)
-
-
-def test_a_parameter_set_after_fit_waits_for_the_next(fitted):
-    model, X, _ = fitted
-    other = pickle.loads(pickle.dumps(model)).set_params(query=None)
-    assert np.array_equal(other.decision_function(X), model.decision_function(X))
 
 
 @pytest.mark.parametrize("name", ["joint-tight", "joint-relaxed"])
@@ -159,15 +143,6 @@ def test_one_token_leaves_nothing_to_select():
     model = MaxMarginAttention(max_iter=50).fit(X[:, :1], y)
     assert model.certificate_ is None and model.state_ == "unknown"
     assert not model.selection_.any()
-
-
-@unsettled
-def test_repeated_tokens_are_no_obstacle():
-    X, y = task(20)
-    padded = np.concatenate([np.zeros((20, 2, 8)), X], axis=1)
-    model = MaxMarginAttention(max_iter=200).fit(padded, y)
-    np.testing.assert_allclose(model.attention(padded).sum(axis=1), 1.0, rtol=ROUNDING)
-    assert model.score(padded, y) > 0.9
 
 
 @unsettled
@@ -295,13 +270,6 @@ def test_each_decision_is_that_of_two_classes(trees):
     assert np.array_equal(alone.coef_, model.coef_[1])
     np.testing.assert_allclose(alone.decision_function(X), model.decision_function(X)[:, 1])
     assert np.array_equal(alone.attention(X), model.attention(X)[:, 1])
-
-
-def test_three_classes_with_a_query():
-    X, y = three(30)
-    with pytest.warns(ConvergenceWarning, match="^class (ash|birch|cedar): after 30 steps"):
-        model = MaxMarginAttention(max_iter=30).fit(X, y)
-    assert model.attention_.shape == (3, 4, 4) and model.attention(X[:, :2]).shape == (30, 3, 2)
 
 
 def test_probabilities_of_several_classes(trees):

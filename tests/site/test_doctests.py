@@ -3,7 +3,6 @@
 import doctest
 import inspect
 
-import attsvm
 from tests.site.reference import public
 
 
@@ -25,16 +24,3 @@ def test_every_public_name_has_an_example():
     assert {"attsvm.solve", "attsvm.measures.rank", "attsvm.next_token.orders"} <= set(names)
     found = without_example(names)
     assert not found, f"write an example into the docstring of {found}"
-
-
-def test_a_missing_example_is_seen():
-    class Silent(attsvm.Norm):
-        """A norm."""
-
-    def quiet():
-        """Nothing.
-
-        >>> quiet()
-        """
-
-    assert without_example({"Silent": Silent, "quiet": quiet}) == ["Silent", "quiet"]
