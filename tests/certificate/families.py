@@ -167,23 +167,6 @@ def opposite_rows(draw: Any) -> Case:
     return Case(Problem.from_rows(np.concatenate([R, back, extra]), Z, b=b))
 
 
-def grid_noise(draw: Any) -> Case:
-    """Tokens on a grid of whole numbers, moved by up to 2^-30."""
-    n, T, d = int(draw.integers(1, 4)), int(draw.integers(2, 6)), int(draw.integers(2, 5))
-    X = draw.integers(-1, 2, (n, T, d)) + 2.0 ** -int(draw.integers(20, 53)) * draw.integers(
-        -2, 3, (n, T, d)
-    )
-    z = None
-    if draw.random() < 0.5:
-        z = draw.integers(-1, 2, (n, 2)) + 2.0**-30 * draw.integers(-1, 2, (n, 2))
-    tokens = Tokens(X, queries=z)
-    kept = np.zeros((n, T), dtype=bool)
-    kept[:, 0] = True
-    if T > 2 and draw.random() < 0.4:
-        kept[:, 1] = True
-    return Case(Problem.of(tokens, Selection.of(tokens, kept)))
-
-
 def huge_norms(draw: Any) -> Case:
     """Feasible by construction, with a least norm of 1e14 and far above."""
     d = int(draw.integers(2, 5))
@@ -260,17 +243,6 @@ def torture(draw: Any) -> Case:
         if problem.m + problem.ties <= 24 and problem.shape[0] * problem.shape[1] <= 40:
             return Case(problem, note=TORTURE[seed % len(TORTURE)])
         seed += len(TORTURE)
-
-
-def planted(draw: Any) -> Case:
-    """Plain problems with a known W: the ground on which nothing may stall."""
-    d, dq = int(draw.integers(1, 5)), int(draw.choice([1, 2, 3]))
-    m = int(draw.integers(1, 9))
-    W = draw.integers(-4, 5, (d, dq)).astype(float)
-    D, Z = whole_normal(draw, (m, d)), whole_normal(draw, (m, dq))
-    score = np.einsum("ki,ij,kj->k", D, W, Z)
-    D = D * np.where(score < 0, -1.0, 1.0)[:, None]
-    return Case(Problem.from_rows(D, Z, b=np.abs(score)), feasible=True, points=[W])
 
 
 def _queries(draw: Any, count: int, dq: int) -> Any:
@@ -414,16 +386,6 @@ def scaled_pairs(draw: Any) -> Case:
     return Case(problem, feasible=True, points=[point], hand=hand)
 
 
-def unit_pairs(draw: Any) -> Case:
-    """x ≥ 1 in one unknown, with W and λ of every size."""
-    W, lam = (float(f) for f in draw.choice(FACTORS, 2))
-    if draw.random() < 0.5:
-        W = 1.0
-    size, b = (float(f) for f in draw.choice([1.0, 1.0, 2.0, 1e-30, 1e30], 2))
-    problem = Problem.from_rows([[size]], b=[b])
-    return Case(problem, feasible=True, hand=lambda norm: ([[W]], [lam], []))
-
-
 def garbage_pairs(draw: Any) -> Case:
     """Random W and λ on any problem, infinities and no numbers among them."""
     problem, point = _small(draw)
@@ -456,21 +418,6 @@ def half_right_pairs(draw: Any) -> Case:
         if how == 2:
             return matrix, lam, ties
         return -point, lam, ties
-
-    return Case(problem, feasible=True, points=[point], hand=hand)
-
-
-def mixed_matrices(draw: Any) -> Case:
-    """A W that meets every row, beside entries of 1e-300 that no row or few rows see."""
-    problem, point = _small(draw)
-    W = np.array(point)
-    hidden = W == 0
-    W[hidden] = draw.choice([0.0, 1e-300, -1e-300, 5e-324, 1e-170], int(hidden.sum()))
-    lift = float(draw.choice([1.0, 1.0, 3.0]))
-
-    def hand(norm: str) -> Pair:
-        _, lam, mu = _solved(problem, norm)
-        return W * lift, lam, mu
 
     return Case(problem, feasible=True, points=[point], hand=hand)
 
@@ -594,9 +541,9 @@ FAMILIES = {
     maker.__name__.replace("_", "-"): maker
     for maker in (
         near_ties, contradicting_ties, near_zero_rows, twin_inputs, dependent_ties,
-        opposite_rows, grid_noise, huge_norms, extreme_scales,
-        soft_margins, torture, planted, levelled_ties, finite_part, interval_ties,
-        scaled_pairs, unit_pairs, garbage_pairs, half_right_pairs, mixed_matrices, soft_pairs,
+        opposite_rows, huge_norms, extreme_scales,
+        soft_margins, torture, levelled_ties, finite_part, interval_ties,
+        scaled_pairs, garbage_pairs, half_right_pairs, soft_pairs,
         known_ties, known_zero_rows,
     )
 }  # fmt: skip

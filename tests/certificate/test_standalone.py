@@ -136,10 +136,6 @@ FORGERIES: dict[str, Forgery] = {
     "status": (lambda a: {"status": np.str_("infeasible")}, "UNREADABLE, the status is"),
     "no W": (lambda a: {"W": np.empty((0, 0))}, "FALSE, upper is finite without a W"),
     "a proof": (invented, NO_FARKAS),
-    "a hard proof": (
-        lambda a: {**invented(a), "budget": np.float64(np.inf)},
-        NO_FARKAS,
-    ),
     "a proof beside W": (
         lambda a: {k: v for k, v in invented(a).items() if k != "W"}, "FALSE, no W is claimed",
     ),
@@ -180,7 +176,7 @@ SAME = {
     "only zero rows": {"W", "negative", "nothing", "b", "less b", "lower", "upper", "keys", "rows",
                        "tolerance"},
     "finite": {"negative", "nothing", "b", "less b", "rows"},
-    "soft line": {"W", "keys", "a proof", "a hard proof"},
+    "soft line": {"W", "keys", "a proof"},
     "soft ties": {"a proof"},
     "soft": {"a proof"},
 }  # fmt: skip

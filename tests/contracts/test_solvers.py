@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from attsvm import Problem, Selection, Tokens, Unsupported, certify, solve
+from attsvm import ConvergenceWarning, Problem, Selection, Tokens, Unsupported, certify, solve
 from attsvm.norms import norm_of
 from attsvm.solvers import SOLVERS
 from tests.tolerances import (
@@ -14,8 +14,20 @@ from tests.tolerances import (
     GAP,
     ORACLE,
     PROOF_RESIDUAL,
+    ROUNDING,
 )
-from tests.zoo import KINDS, LEAST, NORMS, UNIQUE, agrees, infeasible, known, near, sphere_tokens
+from tests.zoo import (
+    KINDS,
+    LEAST,
+    NORMS,
+    UNIQUE,
+    agrees,
+    infeasible,
+    known,
+    near,
+    sizes,
+    sphere_tokens,
+)
 
 # A solver that joins the registry is tried in every norm it takes, and held to what it promises.
 # These are tried in fewer norms, for time: tests/against compares the values of cvxpy, 'general' is
@@ -148,3 +160,19 @@ def test_a_solver_that_does_not_fit_is_refused(name, norm):
     for bad in (0.0, -1.0, np.inf, np.nan):
         with pytest.raises(Unsupported, match=r"tol is|C is"):
             solve(problem, norm, solver=name, tol=bad)
+
+
+@pytest.mark.parametrize("p", [1.0001, 1.01, 1.05, 1.3, 2.5, 7, 20, 100, 1000, 1_000_000])
+@pytest.mark.parametrize("kind", ["plain", "sets", "zeros"])
+def test_extreme_exponents_end(p, kind):
+    """Far exponents end with the best pair found, and its gap is small."""
+    norm, zoo = f"l{p}", known("frobenius", kind, d=6, dq=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        best = solve(zoo.problem, norm)
+    # beyond p = 100 the answer may be that of p = 100, off by at most N^(1/100)
+    assert best.gap <= (GAP if 1.01 < p <= 20 else 1e-5 if p <= 100 else 0.05)
+    G = zoo.problem.adjoint(best.multipliers, best.tie_multipliers)
+    lower = zoo.problem.b @ best.multipliers / sizes(norm, G)[1]
+    upper = sizes(norm, best.W)[0] / zoo.problem.margins(best.W)[zoo.problem.b > 0].min()
+    assert best.lower <= lower * (1 + ROUNDING) and upper <= best.upper * (1 + ROUNDING)

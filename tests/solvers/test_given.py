@@ -6,8 +6,7 @@ import pytest
 import attsvm
 from attsvm import BadTokens, Problem, Tokens
 from attsvm.norms import NORMS
-from tests.solvers.test_inner_solvers import sizes
-from tests.zoo import sphere_tokens
+from tests.zoo import sizes, sphere_tokens
 
 TOKENS, HEAD = sphere_tokens(4, 5, 6, seed=0)
 ALPHA = attsvm.Selection.best(TOKENS, HEAD).indices

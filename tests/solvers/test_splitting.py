@@ -8,9 +8,8 @@ from attsvm import ConvergenceWarning, Problem, Selection, Tokens, TooLarge, sol
 from attsvm.solvers import auto, cone, splitting
 from attsvm.solvers import lp_interior_point as path
 from benchmarks.instances import planted_20
-from tests.solvers.test_inner_solvers import sizes
 from tests.tolerances import GAP, GAP_SPECTRUM, GAP_SPLIT, ROUNDING
-from tests.zoo import size_in_cvxpy
+from tests.zoo import size_in_cvxpy, sizes
 
 SMOOTH = ("nuclear", "spectral", "l1.1", "l1.75", "l3")
 LINEAR = ("l1", "max")
