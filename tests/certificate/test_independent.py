@@ -97,20 +97,6 @@ class Forged:
         return getattr(self.found, name)
 
 
-def test_a_numerical_proof_may_not_say_that_no_w_exists() -> None:
-    found = replace(solve(POSSIBLE), status="infeasible", proof="numerical", W=None, upper=np.inf)
-    loud: Any = Forged(found, message="no W satisfies these constraints")
-    assert verdicts(loud, Truth(POSSIBLE))["message"] == FALSE
-
-
-@pytest.mark.parametrize("vector", [[1, 1], [2, 2], [1, 2], [-1, -1], [0, 0], [1]])
-def test_only_a_vector_that_contradicts_is_a_proof(vector: list[int]) -> None:
-    found = replace(solve(IMPOSSIBLE), status="infeasible", proof="exact")
-    shown: Any = Forged(found, farkas=np.array(vector, dtype=object))
-    right = len(set(vector)) == 1 and vector[0] > 0 and len(vector) == 2
-    assert verdicts(shown, Truth(IMPOSSIBLE))["status"] == (TRUE if right else FALSE)
-
-
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize(("change", "claim"), [("lower", "lower"), ("upper", "upper")])
 def test_forged_soft_margins_are_not_true(norm: str, change: str, claim: str) -> None:

@@ -162,12 +162,6 @@ def test_a_norm_with_a_prox_is_solved_at_many_rows():
 
 
 @each
-def test_infeasible_rows_are_proved_so_in_any_norm(norm):
-    rows = Problem.from_rows([[1.0, 0.0], [-1.0, 0.0]])
-    assert attsvm.solve(rows, norm).status == "infeasible"
-
-
-@each
 def test_saved_by_name_and_given_again(norm, tmp_path):
     best = attsvm.solve(problem(), norm)
     best.save(tmp_path / "best.npz")
@@ -180,16 +174,6 @@ def test_saved_by_name_and_given_again(norm, tmp_path):
         Certificate.load(tmp_path / "best.npz", norm=norm_of("nuclear"))
     with pytest.raises(Unsupported, match="cannot be checked in exact arithmetic"):
         back.verify(exact=True)
-
-
-def test_optimality_and_local_optima():
-    data, v = tokens(n=2, T=3, d=3, dq=2), [1.0, 0.5, -0.2]
-    norm = Weighted()
-    verdict = attsvm.optimality(data, [0, 1], v, norm)
-    assert verdict.certificate.norm is norm
-    found = attsvm.local_optima(data, v, norm)
-    assert len(found.choices) and all(o.certificate.norm is norm for _, o in found.local)
-    assert found.best.tolist() == attsvm.Selection.best(data, v).indices.tolist()
 
 
 def test_regularization_path_needs_the_normal():

@@ -41,14 +41,6 @@ def test_the_same_selection_in_every_form(indices):
     assert keep.origin == "indices"
 
 
-def test_several_kept_tokens():
-    keep = Selection.of(TOKENS, [[0, 2], [1], [3, 0, 1]])
-    assert keep.kept.sum(axis=1).tolist() == [2, 1, 3]
-    assert not keep.single
-    with pytest.raises(BadSelection, match="input 0 keeps several tokens"):
-        _ = keep.indices
-
-
 @pytest.mark.parametrize(
     ("indices", "word"),
     [
@@ -99,19 +91,6 @@ def test_best_by_score():
     keep = Selection.best(Tokens(X, labels=y, mask=MASK), v)
     assert keep.indices.tolist() == masked.argmax(1).tolist()
     assert keep.origin == "scores"
-
-
-@pytest.mark.parametrize(
-    ("scale", "v"),
-    [
-        *((scale, scale * np.array([1.0, 1.0])) for scale in (1e74, 1.0, 1e-74)),
-        # The norm overflows in float16; in float64 it does not.
-        (1.0, np.array([6e4, 6e4], np.float16)),
-    ],
-)
-def test_best_at_every_scale(scale, v):
-    keep = Selection.best(Tokens(X * scale), v)
-    assert np.array_equal(keep.kept, Selection.best(TOKENS, [1.0, 1.0]).kept)
 
 
 @pytest.mark.parametrize("v", [[1.0], [[1.0, 0.0]], "ab", [1j, 0], [np.nan, 0], None, 1.0])

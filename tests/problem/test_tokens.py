@@ -179,9 +179,3 @@ def test_sequence(causal):
         Problem.of(t, Selection.of(t, keep)).margins(np.ones((7, 7))) for t in (tokens, copied)
     ]
     assert margins[0] == pytest.approx(margins[1])
-
-
-def test_repr_says_the_form():
-    assert repr(Tokens(X)) == "Tokens(n=2, T=3, d=7, prompt form)"
-    ragged = Tokens(X, queries=Z, mask=np.eye(2, 3) + 1 > 0)
-    assert repr(ragged) == "Tokens(n=2, T=3, d=7, queries of width 2, ragged)"

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from attsvm import ConvergenceWarning, Problem, Selection, Tokens, TooLarge, solve
-from attsvm.solvers import auto, cone, splitting
+from attsvm.solvers import auto, cone
 from attsvm.solvers import lp_interior_point as path
 from benchmarks.instances import planted_20
 from tests.tolerances import GAP, GAP_SPECTRUM, GAP_SPLIT, ROUNDING
@@ -79,24 +79,6 @@ def test_many_rows_go_by_splitting_to_a_small_gap(norm):
     assert best.status == "optimal" and best.gap <= GAP_SPECTRUM
     own = solve(problem, norm, tol=GAP_SPECTRUM, solver="interior")
     assert max(best.lower, own.lower) <= min(best.upper, own.upper)
-
-
-def test_a_wider_tolerance_takes_fewer_steps(monkeypatch):
-    problem, *_ = planted((60, 20, 20))
-    counts = {}
-    for tol in (1e-2, 1e-6):
-        calls = []
-        real = splitting.descend
-
-        def counted(*args, real=real, calls=calls, **options):
-            calls.append(1)
-            return real(*args, **options)
-
-        monkeypatch.setattr(splitting, "descend", counted)
-        assert solve(problem, "nuclear", tol=tol).gap <= tol
-        monkeypatch.setattr(splitting, "descend", real)
-        counts[tol] = len(calls)
-    assert 2 * counts[1e-2] <= counts[1e-6]
 
 
 @pytest.mark.parametrize("norm", EVERY)
@@ -214,26 +196,6 @@ def test_few_rows_that_do_not_fit_stacked_go_by_splitting(monkeypatch):
 
     monkeypatch.setattr(auto, "answer_with", full)
     assert solve(problem, "nuclear", tol=GAP_SPLIT).status == "optimal"
-
-
-@pytest.mark.parametrize("norm", LINEAR)
-def test_few_working_rows_grow_into_enough(norm, monkeypatch):
-    """Rows that the start leaves out, and W violates, join on the way."""
-    problem, X, z, alpha = planted((60, 20, 8))
-    monkeypatch.setattr(path, "SHARE", 1.0)
-    monkeypatch.setattr(path, "SPARE", 0)
-    joined, real = [], path._joined
-
-    def watched(u, pairs, point, values):
-        out = real(u, pairs, point, values)
-        joined.append(len(out.J) - len(point.J))
-        return out
-
-    monkeypatch.setattr(path, "_joined", watched)
-    best = solve(problem, norm, solver="splitting", tol=GAP_SPECTRUM)
-    assert sum(joined) > 0 and best.status == "optimal"
-    lower, upper = plain_bounds(norm, X, z, alpha, best)
-    assert upper / lower - 1 <= GAP_SPECTRUM
 
 
 @pytest.mark.parametrize("norm", LINEAR)

@@ -102,20 +102,6 @@ def test_no_notice(patience, how):
     assert notice(patience, **how) == ""
 
 
-def test_compiling_is_told_apart():
-    @njit(cache=False)
-    def kernel(x):
-        return x + 1
-
-    with compiled.timed() as first:
-        kernel(1)
-    with compiled.timed() as second:
-        kernel(2)
-    assert first.compiling.wall > 0 and first.compiling.cpu > 0
-    assert second.compiling == compiled.Spent(0.0, 0.0)
-    assert second.run.wall > 0
-
-
 def test_the_two_parts_are_the_whole(monkeypatch):
     """Kernels within kernels count once, and so do threads that wait for one another."""
     clock = iter([0.0, 1.0, 4.0, 6.0, 7.0, 10.0])
