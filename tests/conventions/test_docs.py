@@ -74,25 +74,12 @@ def test_named_things_exist():
     assert not missing, f"pages name what the package lacks: {sorted(missing)}"
 
 
-def test_named_files_exist():
-    missing = {
-        (page, name)
-        for page, text in prose().items()
-        for name in FILE.findall(text)
-        if not (ROOT / name).exists()
-    }
-    assert not missing, f"pages name files that are not there: {sorted(missing)}"
-
-
-def test_named_targets_exist():
+def test_named_files_and_targets_exist():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
-    missing = {
-        (page, name)
-        for page, text in prose().items()
-        for name in TARGET.findall(text)
-        if name not in targets
-    }
-    assert not missing, f"pages name targets that the Makefile lacks: {sorted(missing)}"
+    for page, text in prose().items():
+        missing = {name for name in FILE.findall(text) if not (ROOT / name).exists()}
+        missing |= set(TARGET.findall(text)) - targets
+        assert not missing, f"{page} names files or targets that are not there: {missing}"
 
 
 def test_links_lead_somewhere():

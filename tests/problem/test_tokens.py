@@ -73,11 +73,9 @@ def test_a_memory_map_is_kept(tmp_path):
 @pytest.mark.parametrize(
     "X",
     [
-        1.0, "text", b"text", None, {}, {1.0}, [], [[]], [[[]]], object(), [1.0, [2.0]],
-        [[[1.0], [1.0, 2.0]]], [[["a"]]], [[[None]]], [[[1j]]], [[[10**400]]],
-        np.zeros((2, 3)), np.zeros((1, 2, 3, 4)), np.zeros((0, 3, 2)), np.zeros((2, 0, 2)),
-        np.zeros((2, 3, 0)), np.full((2, 3, 2), None), np.zeros((2, 3, 2), "V8"),
-        np.ma.masked_array(np.ones((2, 3, 2)), mask=True), (x for x in [[[1.0]]]),
+        1.0, "text", None, {}, [], [[[]]], object(), [[[1.0], [1.0, 2.0]]], [[["a"]]], [[[1j]]],
+        [[[10**400]]], np.zeros((2, 3)), np.zeros((0, 3, 2)), np.full((2, 3, 2), None),
+        np.ma.masked_array(np.ones((2, 3, 2)), mask=True),
     ],
 )  # fmt: skip
 def test_no_tokens(X):
@@ -118,19 +116,15 @@ def test_what_would_underflow_is_refused(scale):
 BAD = {
     "keys": [X[:1], X[0], X[:, :2], X[:, :, :0], "X", X + 1j],
     "queries": [
-        1.0, "middle", [1.0, 2.0], np.ones((3, 2)), np.ones((2, 0)), np.ones((2, 2, 1)),
-        [[1.0], [np.nan]], [[1.0], [1.0, 2.0]], [["a"], ["b"]], [[1j], [2.0]], np.ones((0, 2)),
+        1.0, "middle", np.ones((3, 2)), np.ones((2, 0)), [[1.0], [np.nan]], [[1.0], [1.0, 2.0]],
+        [["a"], ["b"]],
     ],
-    "labels": [
-        1, [1], [1, 1, 1], [0, 1], [2, 1], [1, np.nan], ["a", "b"], [1j, 1], [[1], [1]], [1, [1]]
-    ],
+    "labels": [1, [1], [0, 1], [1, np.nan], ["a", "b"], [[1], [1]]],
     "mask": [
-        1, True, [True, True], np.ones((3, 2)), [[1, 1, 1], [1]], np.full((2, 3), 2),
-        np.full((2, 3), 0.5), np.full((2, 3), np.nan), np.full((2, 3), "True"),
-        np.full((2, 3), None), np.zeros((2, 3), "V1"), np.zeros((2, 3)), [[1, 0, 0], [0, 0, 0]],
-        np.full((2, 3), 1j),
+        1, [True, True], np.ones((3, 2)), [[1, 1, 1], [1]], np.full((2, 3), 0.5),
+        np.full((2, 3), None), [[1, 0, 0], [0, 0, 0]],
     ],
-    "source": ["a", [0.5, 0], [0, 2], [-1, 0], [], [[0], [1]], [0, [1]], [None], [10**30], [1j]],
+    "source": ["a", [0.5, 0], [0, 2], [-1, 0], [], [0, [1]], [10**30]],
 }  # fmt: skip
 
 
