@@ -149,9 +149,9 @@ def test_a_norm_with_a_prox_is_solved_at_many_rows():
         def prox(self, V, t):
             return V / (1 + t * self.scale(V) ** 2)  # of half the square: slope 1 at norm 1
 
-    draw, scale = np.random.default_rng(0), np.sqrt(1.0 + np.arange(12))
-    X, z = draw.standard_normal((45, 16, 12)), draw.standard_normal((45, 8))
-    W = draw.standard_normal((12, 8))
+    draw, scale = np.random.default_rng(0), np.sqrt(1.0 + np.arange(8))
+    X, z = draw.standard_normal((45, 16, 8)), draw.standard_normal((45, 5))
+    W = draw.standard_normal((8, 5))
     best = np.einsum("ntd,de,ne->nt", X, W, z).argmax(axis=1).tolist()
     rows, turned = (Problem.of(Tokens(K, queries=z), best) for K in (X, X / scale))
     ours = attsvm.solve(rows, Mapped(), tol=1e-4).require()
