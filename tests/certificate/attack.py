@@ -40,7 +40,6 @@ class Outcome:
     status: str
     claims: tuple[Claim, ...] = ()
     crash: str = ""
-    detail: str = ""
 
     @property
     def false(self) -> list[Claim]:
@@ -108,13 +107,13 @@ def outcome(pair: int, made: Case, truth: Truth | None, norm: str) -> Outcome:
     route = made.route if norm == "frobenius" and made.hand is None else ""
     name = " ".join(word for word in (made.family, made.note, route) if word)
     if truth is None:
-        return Outcome(pair, name, norm, "refused", detail=made.refused)
+        return Outcome(pair, name, norm, "refused")
     try:
         certificate, handed = certificate_of(made, norm)
         tight = tight_claim(certificate, truth) if not np.isfinite(certificate.budget) else None
     except AttsvmError as error:
         if str(error).strip():
-            return Outcome(pair, name, norm, "refused", detail=str(error))
+            return Outcome(pair, name, norm, "refused")
         return Outcome(pair, name, norm, "CRASHED", crash="an error without a sentence")
     except Exception:
         return Outcome(pair, name, norm, "CRASHED", crash=traceback.format_exc(limit=-4))

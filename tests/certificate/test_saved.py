@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attsvm import BadTokens, Certificate, Problem, Selection, Unsupported
-from attsvm.certificate.saved import decimal, integer
+from attsvm import BadTokens, Certificate, Unsupported
 from attsvm.norms.entrywise import FrobeniusNorm
-from attsvm.problem.tokens import Tokens
 from tests.certificate.saved_cases import CASES, INFEASIBLE, NORMS, solved
 
 EVERY = [
@@ -84,37 +82,6 @@ def test_a_file_is_not_replaced_by_chance(file):
     assert Certificate.load(file).norm.name == "l1"
 
 
-def test_unused_keys_are_left_out_or_zero(tmp_path):
-    """Padding is written as zeros; too much of it is left out, and the names of rows with it."""
-    X = np.arange(1.0, 61.0).reshape(2, 15, 2) ** 1.5
-    mask = np.zeros((2, 15), bool)
-    mask[:, [3, 7]] = True
-    wide = Tokens(X, mask=mask)
-    problem = Problem.of(wide, Selection.of(wide, [3, 7]))
-    for width, count in ((15, 23), (0, 4)):
-        part = problem if width else replaced(problem, 40)
-        certificate = Certificate(
-            part, FrobeniusNorm(), None, np.zeros(2), np.zeros(0), 0.0, np.inf, "stalled", 1e-8, 0.0
-        )
-        certificate.save(tmp_path / "a.npz", force=True)
-        back = Certificate.load(tmp_path / "a.npz").problem
-        assert back.width == width and len(back.keys) == count
-        assert np.array_equal(back.differences(), part.differences())
-        if width:
-            assert np.array_equal(back.rows, problem.rows)
-            assert not back.keys[[0, 1, 2, 4]].any()
-
-
-def replaced(problem: Problem, times: int) -> Problem:
-    """The problem with so many times the pool of keys, of which the last part is used."""
-    shift = (times - 1) * len(problem.keys)
-    return Problem(
-        np.concatenate([problem.keys] * times), problem.queries, problem.hi + shift,
-        problem.lo + shift, problem.query, problem.b, problem.tie_hi, problem.tie_lo,
-        problem.tie_query, problem.c, problem.width,
-    )  # fmt: skip
-
-
 def test_a_norm_of_ones_own_is_refused(tmp_path):
     first = solved("weights", "frobenius")
     own = Certificate(
@@ -124,11 +91,6 @@ def test_a_norm_of_ones_own_is_refused(tmp_path):
     with pytest.raises(Unsupported, match="not the library's"):
         own.save(tmp_path / "own.npz")
     assert not any(tmp_path.iterdir())
-
-
-def test_long_integers_come_back():
-    for value in (0, -7, 10**4000 - 1, 10**4000, -(10**4000), 3**9000, -(7**20000)):
-        assert integer(decimal(value)) == value
 
 
 @pytest.mark.parametrize("name", EVERY)

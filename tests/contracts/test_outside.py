@@ -217,21 +217,3 @@ def test_a_part_that_breaks_a_law_is_refused(part, name, law, broken):
 def test_what_is_no_part_is_refused(given, said):
     with pytest.raises(Unsupported, match=said):
         train(TOKENS, steps=1, **{"head": V, **given})
-
-
-@pytest.mark.parametrize(
-    ("data", "given", "said"),
-    [
-        (TOKENS, {"readout": "softmax"}, "readout is an option for Sentences"),
-        (Sentences.of(LINES), {"width": 2, "model": "decoder"}, "width is an option for Tokens"),
-        (
-            Sentences.of(LINES),
-            {"loss": "linear", "model": "decoder"},
-            "loss is an option for",
-        ),
-    ],
-)
-def test_options_of_the_other_kind_of_data_are_refused(data, given, said):
-    head = {"head": V} if data is TOKENS else {}
-    with pytest.raises(Unsupported, match=said):
-        train(data, steps=1, **head, **given)

@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.conventions.tree import ROOT, files, show, texts
 
 # Names that say nothing about what is inside; the package attsvm._utils and its tests excepted.
@@ -50,13 +48,3 @@ def test_no_machine_paths():
 def test_nothing_is_marked_unfinished():
     found = lines_with(UNFINISHED)
     assert not found, "unfinished:\n" + "\n".join(found)
-
-
-@pytest.mark.parametrize(
-    "parts", [("", "home", "ann", "x.npz"), ("", "tmp", "x"), ("", "root", ".a")]
-)
-def test_a_machine_path_is_seen(parts):
-    path = "/".join(parts)
-    assert MACHINE_PATH.search(f"np.load('{path}')")
-    assert not MACHINE_PATH.search(f"https://example.org{path}")
-    assert not MACHINE_PATH.search(f"docs{path}")

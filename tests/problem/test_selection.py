@@ -144,8 +144,6 @@ def test_a_selection_of_other_tokens_does_not_fit():
     "meet",
     [
         Problem.of, Problem.of_labels, solve_sets, relaxed, Selection.of,
-        lambda tokens, keep: Problem.any_of(tokens, keep, [1, 1, 1]),
-        lambda tokens, keep: Problem.finite(tokens, keep, np.full((3, 4), 0.25)),
         lambda tokens, keep: optimality(tokens, keep, [1.0, 2.0]),
         lambda tokens, keep: regpath(tokens, keep=keep, head=[1.0, 2.0], radii=[1.0]),
         lambda tokens, keep: basin(tokens, keep, head=[1.0, 2.0]),

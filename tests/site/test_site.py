@@ -1,6 +1,5 @@
 """The site: it builds without a warning, its links lead somewhere, nothing comes from afar."""
 
-import doctest
 import os
 import re
 import shutil
@@ -15,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from tests.conventions.tree import ROOT
-from tests.site.reference import docstrings, public_names, sources
+from tests.site.reference import public_names
 
 pytest.importorskip("sphinx", reason="the site needs the extra docs")
 
@@ -136,12 +135,6 @@ def test_every_example_of_the_gallery_has_a_picture(tmp_path):
     assert {f"sphx_glr_{name}_001.png" for name in shown} <= pictures
     for path in (site / "gallery").glob("*.html"):
         assert "Traceback" not in path.read_text("utf-8")
-
-
-def test_the_makers_of_pages_keep_their_examples():
-    for module in (docstrings, sources):
-        found = doctest.testmod(module)
-        assert found.attempted and not found.failed
 
 
 def test_a_bad_link_is_seen(tmp_path):
