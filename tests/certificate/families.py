@@ -368,28 +368,6 @@ def garbage_pairs(draw: Any) -> Case:
     return Case(problem, feasible=True, points=[point], hand=lambda norm: (W, lam, mu))
 
 
-def half_right_pairs(draw: Any) -> Case:
-    """A W that meets every row with nonsense λ, or the solver's λ with a nonsense W."""
-    problem, point = _small(draw)
-    how = int(draw.integers(4))
-    tiny = draw.choice([0.0, 5e-324, 1e-310, 1e-300, 1.0], problem.m)
-    wild = draw.standard_normal(problem.m) * draw.choice(FACTORS[:-1], problem.m)
-    mu = draw.standard_normal(problem.ties) * draw.choice([0.0, 1e-310, 1.0, 1e100])
-    matrix = draw.standard_normal(problem.shape) * draw.choice(FACTORS[1:-1], problem.shape)
-
-    def hand(norm: str) -> Pair:
-        if how == 0:
-            return point, tiny, mu
-        if how == 1:
-            return point, wild, mu
-        _, lam, ties = _solved(problem, norm)
-        if how == 2:
-            return matrix, lam, ties
-        return -point, lam, ties
-
-    return Case(problem, feasible=True, points=[point], hand=hand)
-
-
 def soft_pairs(draw: Any) -> Case:
     """Pairs of every size for a soft margin with a budget of any size."""
     problem, point = _small(draw)
@@ -510,7 +488,7 @@ FAMILIES = {
     for maker in (
         near_ties, contradicting_ties, twin_inputs, opposite_rows, huge_norms, extreme_scales,
         soft_margins, torture, levelled_ties, finite_part, interval_ties, scaled_pairs,
-        garbage_pairs, half_right_pairs, soft_pairs, known_ties, known_zero_rows,
+        garbage_pairs, soft_pairs, known_ties, known_zero_rows,
     )
 }  # fmt: skip
 # Families whose problems are large: one case in so many is taken from them.

@@ -64,15 +64,6 @@ def test_wrong_answers_stay_true_bounds(norm, kind):
     assert agrees(turned, zoo.least) if kind == "levels" else turned.upper == np.inf
 
 
-@every
-def test_any_size_of_the_answer_will_do(norm):
-    zoo = known(norm)
-    for size in (1e-6, 3.0, 1e6):
-        other = of(zoo, W=size * zoo.W, lam=size * zoo.multipliers)
-        assert other.status == "optimal" and other.gap < EXACTLY
-        assert_allclose(other.margins.min(), 1.0, rtol=ROUNDING)
-
-
 def test_negative_and_missing_multipliers_count_as_zero():
     zoo = known("frobenius", "plain")
     loose = np.flatnonzero(~zoo.tight)
@@ -162,8 +153,6 @@ def test_rank_and_texts():
     best = of(zoo)
     assert best.rank == 3 <= best.rank_bound == 3
     assert "optimal: nuclear norm in [2.5" in repr(best)
-    assert "<table" in best._repr_html_() and "optimal" in best._repr_html_()
-    assert "none" in solve(infeasible()["opposite"])._repr_html_()
 
 
 @every

@@ -11,7 +11,6 @@ from attsvm import Answer, Certificate, Norm, Problem, Solver, Tokens, Unsupport
 from attsvm.errors import BadTokens, ConvergenceWarning
 from attsvm.norms import norm_of
 from attsvm.norms.norm import check_inputs
-from attsvm.solvers import SOLVERS
 from tests.tolerances import GAP_SPECTRUM, ROUNDING
 
 
@@ -121,25 +120,6 @@ def test_the_general_method_agrees_with_one_that_knows_the_norm():
                     attsvm.solve(Problem.from_rows(
                         rows.differences() / norm.scale(rows.differences().T)[:, 0],
                         rows.queries[rows.query]), C=0.3).upper, rtol=GAP_SPECTRUM)  # fmt: skip
-
-
-def test_a_norm_may_bring_its_own_method():
-    calls = []
-
-    class Own(Weighted):
-        name = "weighted-own"
-
-        def inner(self, D, Z, b, free, *, tol, W0, lam0):
-            calls.append(D.shape)
-            return SOLVED(UnitRows(D, Z, b, free), norm=self, tol=tol, W0=W0, lam0=lam0)
-
-    from attsvm.solvers.general import inner as SOLVED
-    from attsvm.solvers.unit_rows import UnitRows
-
-    assert SOLVERS["interior"].takes(Own()) and not SOLVERS["interior"].takes(Weighted())
-    best = attsvm.solve(problem(), Own()).require()
-    assert calls and best.gap <= GAP_SPECTRUM
-    assert attsvm.solve(problem(), Own(), C=0.5).require().gap <= GAP_SPECTRUM
 
 
 def test_a_norm_with_a_prox_is_solved_at_many_rows():
@@ -269,13 +249,6 @@ def test_what_breaks_the_contract_is_said(changes, sentence):
     norm = type("Broken", (Weighted,), changes)()
     with pytest.raises(Unsupported, match=re.escape(sentence)):
         norm_of(norm)
-
-
-def test_what_is_no_norm_is_refused():
-    with pytest.raises(Unsupported, match=r"give an object of it, KyFan\(\)"):
-        norm_of(KyFan)
-    with pytest.raises(Unsupported, match=r"a subclass of attsvm\.Norm"):
-        norm_of(3)
 
 
 def test_a_norm_of_one_shape_says_so():

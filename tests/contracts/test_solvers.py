@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from attsvm import ConvergenceWarning, Problem, Selection, Tokens, Unsupported, certify, solve
+from attsvm import ConvergenceWarning, Problem, Unsupported, certify, solve
 from attsvm.norms import norm_of
 from attsvm.solvers import SOLVERS
 from tests.tolerances import (
@@ -26,7 +26,6 @@ from tests.zoo import (
     known,
     near,
     sizes,
-    sphere_tokens,
 )
 
 # A solver that joins the registry is tried in every norm it takes, and held to what it promises.
@@ -129,20 +128,6 @@ def test_ties_alone(name, norm):
     best = solve(problem, norm, solver=name, tol=promised(name, norm))
     dual = norm_of(norm).dual(np.array([[3.0], [4.0]]))
     assert best.status == "optimal" and agrees(best, 5.0 / dual)
-
-
-def test_float32_and_shared_keys_are_solved():
-    tokens, _ = sphere_tokens(4, 5, 6, seed=1)
-    single = Tokens(tokens.X.astype(np.float32), queries=tokens.queries)
-    double = Tokens(tokens.X.astype(np.float32).astype(float), queries=tokens.queries)
-    keep = [0, 1, 2, 3]
-    one, two = (solve(Problem.of(t, Selection.of(t, keep))) for t in (single, double))
-    assert one.lower == two.lower and one.upper == two.upper
-    sequence = Tokens.sequence(tokens.X[:1], causal=False)
-    flat = Tokens(np.repeat(tokens.X[:1], 5, axis=0), queries=tokens.X[0])
-    alpha = [1, 1, 2, 0, 3]
-    one, two = (solve(Problem.of(t, Selection.of(t, alpha))) for t in (sequence, flat))
-    assert one.lower == two.lower and one.status == "optimal"
 
 
 @each

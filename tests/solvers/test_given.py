@@ -38,17 +38,6 @@ def test_upper_is_of_w_and_lower_is_the_best(norm, size):
     assert found.verify().ok and attsvm.certify(PROBLEM, norm, best.W).status == "optimal"
 
 
-def test_the_same_in_every_form():
-    W = attsvm.solve(PROBLEM, "nuclear").W
-    U, s, Vt = np.linalg.svd(W)
-    k = len(s)
-    upper = attsvm.certify(PROBLEM, "nuclear", W).upper
-    for given in ((U[:, :k] * s, Vt[:k].T), {"K": U[:, :k], "Q": (s[:, None] * Vt[:k]).T}):
-        assert attsvm.certify(PROBLEM, "nuclear", given).upper == pytest.approx(upper, rel=1e-9)
-    single = attsvm.certify(PROBLEM, "nuclear", W.astype(np.float32))
-    assert single.upper == pytest.approx(upper, rel=1e-5) and single.lower <= single.upper
-
-
 def test_a_w_that_selects_others_has_no_upper_bound():
     best = attsvm.solve(PROBLEM)
     for W in (-best.W, np.zeros(best.W.shape)):

@@ -156,19 +156,6 @@ def test_where_splitting_stalls_the_norms_own_method_goes_on():
     assert alone.lower <= best.upper and best.lower <= alone.upper
 
 
-def test_memory_mapped_keys_are_read_where_they_lie(tmp_path):
-    a = planted_20(3, (45, 16, 12), stack=1)
-    np.save(tmp_path / "keys.npy", a["X"][0].astype(np.float32))
-    mapped = np.load(tmp_path / "keys.npy", mmap_mode="r")
-    whole = Tokens(np.array(mapped), queries=a["z"][0])
-    parts = Tokens(mapped, queries=a["z"][0])
-    one, two = (
-        solve(Problem.of(t, a["alpha"][0].tolist()), "nuclear", tol=GAP_SPLIT)
-        for t in (whole, parts)
-    )
-    assert one.status == "optimal" and (one.lower, one.upper) == (two.lower, two.upper)
-
-
 @pytest.mark.parametrize("norm", ["nuclear", "l3", "l1"])
 def test_many_rows_that_no_matrix_meets_are_proved_so(norm):
     draw = np.random.default_rng(0)
