@@ -97,31 +97,6 @@ def contradicting_ties(draw: Any) -> Case:
     return Case(problem, feasible=bool(size * moved[0] == size * c[0]) and None)
 
 
-def twin_inputs(draw: Any) -> Case:
-    """Two inputs that are equal up to rounding, two kept tokens each."""
-    T, d = int(draw.integers(3, 6)), int(draw.integers(2, 5))
-    X = np.repeat(draw.standard_normal((1, T, d)), 2, axis=0)
-    how = int(draw.integers(3))
-    if how == 0:
-        X[1] = np.nextafter(X[1], draw.choice([-9.0, 9.0], X[1].shape))
-    elif how == 1:
-        X[1] = (X[1] * 3.0) / 3.0 + draw.standard_normal(d) * 0.0
-        X[1] = X[1] + 0.1 - 0.1
-    else:
-        X[1] = distances(draw, X[1], draw.standard_normal(X[1].shape))
-    z = None
-    if draw.random() < 0.5:
-        z = np.repeat(draw.standard_normal((1, int(draw.integers(1, 4)))), 2, axis=0)
-        if draw.random() < 0.5:
-            z[1] = np.nextafter(z[1], 9.0)
-    kept = np.zeros((2, T), dtype=bool)
-    kept[:, :2] = True
-    if T > 3 and draw.random() < 0.3:
-        kept[:, 2] = True
-    tokens = Tokens(X, queries=z)
-    return Case(Problem.of(tokens, Selection.of(tokens, kept)))
-
-
 def opposite_rows(draw: Any) -> Case:
     """r·W ≥ 1 and (−r + 10^-k noise)·W ≥ 1: feasible only with a norm of about 10^k."""
     d, dq = int(draw.integers(2, 5)), int(draw.choice([1, 1, 2, 3]))
@@ -486,7 +461,7 @@ def copied(draw: Any, half: int, d: int | None = None) -> Case:
 FAMILIES = {
     maker.__name__.replace("_", "-"): maker
     for maker in (
-        near_ties, contradicting_ties, twin_inputs, opposite_rows, huge_norms, extreme_scales,
+        near_ties, contradicting_ties, opposite_rows, huge_norms, extreme_scales,
         soft_margins, torture, levelled_ties, finite_part, interval_ties, scaled_pairs,
         garbage_pairs, soft_pairs, known_ties, known_zero_rows,
     )

@@ -94,15 +94,6 @@ def test_infeasible_is_reported_with_its_proof(name, norm, case):
     assert end.verify().ok
 
 
-@pytest.mark.parametrize("case", infeasible())
-def test_the_oracle_never_calls_an_infeasible_problem_solved(case):
-    # the proof of an interior point is not at rounding level, so it may end as stalled
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        end = solve(infeasible()[case], solver="cvxpy", tol=ORACLE)
-    assert end.status in ("infeasible", "stalled") and end.upper == np.inf
-
-
 @pytest.mark.parametrize("eps", [1e-4, 1e-8, 1e-11])
 @pytest.mark.parametrize("name", [n for n, s in SOLVERS.items() if n != "cvxpy"])
 def test_a_near_duplicate_is_not_infeasible(name, eps):

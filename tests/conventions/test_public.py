@@ -1,8 +1,6 @@
 """The public names: they exist, and each says what it is."""
 
 import inspect
-import subprocess
-import sys
 from dataclasses import is_dataclass
 
 import attsvm
@@ -54,8 +52,3 @@ def test_public_names_say_what_they_are():
 
 def test_version_has_one_source():
     assert attsvm.__version__ == __version__
-    done = subprocess.run(
-        [sys.executable, "-m", "attsvm", "--version"], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert __version__ in done.stdout.split()
