@@ -99,7 +99,8 @@ def penalized(group: Group, penalties: Sequence[float], loss: str = "logistic") 
             "above": np.max(above, axis=0) / sizes**2 * 2,
         }
 
-    return {**_rows(group, "penalty", penalties, point), "digits": np.tile(-np.log10(lam), len(group))}
+    digits = np.tile(-np.log10(lam), len(group))
+    return {**_rows(group, "penalty", penalties, point), "digits": digits}
 
 
 def _objective(found: PromptMeasures, p: Floats, penalties: Floats) -> Floats:
