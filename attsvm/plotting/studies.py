@@ -116,7 +116,7 @@ def grid(count: int) -> tuple[Figure, list[Axes]]:
     axes = figure.subplots(rows, columns, squeeze=False)
     listed = [ax for row in axes for ax in row]
     for spare in listed[count:]:
-        spare.set_axis_off()
+        spare.remove()
     return figure, listed[:count]
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.steepest_runs import NORMS, certified_shares, steepest
-from attsvm.experiments.study import Found, Note, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.study import Found, Note, Premises, Study, Table, at_least, at_most, equals
 from attsvm.theory.landscape import equal_scores
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # (model, optimizer) and the norm its margin is expected to be largest in, "" where none is solved
 # here.
@@ -35,7 +32,7 @@ def measure(group: Group, row: str, start: int = 1) -> dict[str, Any]:
     return {**certified_shares(group, W, NORMS), "equal_scores": np.array(same)}
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Row maxima at the expected norms, and near 1 there."""
     shares = table.groupby("row", sort=False)[[f"share_{norm}" for norm in NORMS]].median()
     for row, own in filter(all, ROWS.items()):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +18,9 @@ from attsvm.api import train
 from attsvm.certificate import Certificate
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.rows import stacked_columns, thinned
+from attsvm.experiments.study import Table
 from attsvm.next_token.problems import Columns
 from attsvm.theory.measures import bregman
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 def norm_name(p: str) -> str:
@@ -88,7 +86,7 @@ def divergence(W: Floats, best: Certificate | Columns, p: str) -> Floats:
     return np.asarray(bregman(W, best.W, float(p)))
 
 
-def ends_of(table: DataFrame) -> dict[str, DataFrame]:
+def ends_of(table: Table) -> dict[str, Table]:
     """The rows of the last record of each run, by seed."""
     last = table[table.step == table.groupby("run").step.transform("max")]
     return {name: rows.set_index("seed") for name, rows in last.groupby("run", sort=False)}
