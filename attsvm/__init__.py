@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from attsvm.solvers.solver import Answer, Solver
     from attsvm.theory import measures
     from attsvm.theory.comparison import Comparison, compare
-    from attsvm.theory.convergence import Basin, ConvergenceProof, basin, proofs_of_convergence
+    from attsvm.theory.convergence import Basin, ConvergenceProof, basin
     from attsvm.theory.limits import Limit, predict
     from attsvm.theory.optima import Optima, Optimality, Witness, local_optima, optimality
     from attsvm.theory.outcome import Outcome
@@ -90,7 +90,6 @@ _HOMES = {
     "outcome": "api",
     "predict": "theory.limits",
     "proof_of_convergence": "api",
-    "proofs_of_convergence": "theory.convergence",
     "read_sentences": "next_token.text",
     "regpath": "theory.regularization_path.paths",
     "relaxed": "solvers.solve_sets",
@@ -131,7 +130,6 @@ __all__ = [
     "compare",
     "Comparison",
     "proof_of_convergence",
-    "proofs_of_convergence",
     "ConvergenceProof",
     "basin",
     "Basin",

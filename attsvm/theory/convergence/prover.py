@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats, Ints, detached, numbers, rectangular, vector
-from attsvm._utils.expected import listed as instances
+from attsvm._utils.arrays import Floats, Ints, detached, numbers, vector
 from attsvm._utils.expected import number, shown
 from attsvm.certificate import Certificate
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
@@ -633,56 +632,6 @@ def proof_of_convergence(
     return prover(tokens, head=head, optimizer=optimizer, lr=lr, loss=loss).prove(
         check_W(tokens, W)
     )
-
-
-def proofs_of_convergence(
-    tokens: Sequence[Tokens],
-    W: Any,
-    *,
-    head: Any,
-    optimizer: RuleLike = "ngd",
-    lr: float = 0.1,
-    loss: str | Loss = "logistic",
-) -> list[ConvergenceProof]:
-    """Prove convergence for each of B instances, as `proof_of_convergence` does for one.
-
-    Parameters
-    ----------
-    tokens : sequence of Tokens
-    W : array (B, d, dq)
-        Or prompts (B, d).
-    head : array (d,) or (B, d)
-        One linear prediction head for all instances, or one each.
-    optimizer, lr, loss
-        As in `proof_of_convergence`.
-
-    Returns
-    -------
-    list of ConvergenceProof
-
-    Examples
-    --------
-    >>> import attsvm
-    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
-    >>> W = [[0.0, 30.0], [30.0, 0.0]]  # two prompts
-    >>> found = attsvm.proofs_of_convergence([tokens, tokens], W, head=[0.2, 0.7], lr=0.1)
-    >>> [proof.theorem for proof in found]
-    ['cone', None]
-    """
-    listed = instances(tokens, "tokens", of="Tokens")
-    weights = numbers(detached(W), "W")
-    if weights.ndim < 2 or len(weights) != len(listed):
-        raise BadTokens(f"W has shape {weights.shape}: it must hold one matrix for each instance")
-    heads = [head] * len(listed)
-    axes = 0 if isinstance(head, Head) else rectangular(detached(head), "head").ndim
-    if axes == 2 and len(head) > 1:
-        if len(head) != len(listed):
-            raise BadTokens(f"{len(head)} heads for {len(listed)} instances: give one, or one each")
-        heads = list(head)
-    return [
-        proof_of_convergence(one, M, head=v, optimizer=optimizer, lr=lr, loss=loss)
-        for one, M, v in zip(listed, weights, heads, strict=True)
-    ]
 
 
 def prover(

@@ -65,7 +65,7 @@ def measure(group: Group, records: int) -> dict[str, Any]:
     found = group.solved(group.best)
     separable = np.array([c.W is not None for c in found])
     led = np.array([
-        initial_gradient_condition(t, v).least.sign > 0
+        initial_gradient_condition(t, v).sign > 0
         for t, v in zip(group.tokens, group.heads, strict=True)
     ])  # fmt: skip
     W = path.matrices()[places]

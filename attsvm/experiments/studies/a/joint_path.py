@@ -53,7 +53,7 @@ def measure(group: Group, case: str, radii: Sequence[float], starts: int) -> dic
         "cosine_v": np.array([cosine(x[:, None], best["labels"]) for x in v]),
         "size_p": np.linalg.norm(p, axis=1) / R,
         "size_v": np.linalg.norm(v, axis=1) / R**power,
-        "constant": np.full(len(R), label_margin_constant(tokens, keep).constant),
+        "constant": np.full(len(R), label_margin_constant(tokens, keep)),
         "gap": np.full(len(R), max(float(c.gap) for c in best.values())),
     }
 
