@@ -128,7 +128,7 @@ def fit(times: Any, values: Any, shape: str, *, clock: Clock = "t", tail: float 
     >>> import numpy as np
     >>> t = np.arange(1, 2000)
     >>> found = fit(t, 3 / t**0.5, "t^-a")
-    >>> round(np.exp(found.log_constant), 6), round(found.exponent, 6), found.settled
+    >>> round(float(np.exp(found.log_constant)), 6), round(found.exponent, 6), found.settled
     (3.0, 0.5, True)
     """
     if shape not in SHAPES:

@@ -17,7 +17,7 @@ from attsvm.experiments.studies.shared.prompt_paths import (
     unsettled,
 )
 from attsvm.experiments.study import Found, Premises, Study, at_most, equals
-from attsvm.theory.regularization_path.paths import penalty_path
+from attsvm.theory.regularization_path.paths import regpath
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,7 +51,9 @@ def measure(group: Group, loss: str, penalties: Sequence[float], starts: int) ->
                 values.append(np.full(len(lam), np.nan))
             continue
         with np.errstate(over="ignore"):  # of a polished end that is then not taken
-            path = penalty_path(tokens, penalties, model="prompt", head=v, loss=loss, starts=starts)
+            path = regpath(
+                tokens, penalties=penalties, model="prompt", head=v, loss=loss, starts=starts
+            )
         p = path.weights["p"]
         sizes = np.linalg.norm(p, axis=1)
         seen = prompt_measures(tokens, v, loss, p)
