@@ -140,8 +140,8 @@ def test_members_of_the_cone_stay(readout):
     alpha = optimal(lesson)
     made = _prover(lesson, "ngd", 0.1)
     direction = made.geometry(alpha).direction
-    proof = made._cone(3e4 * direction, 3e4 * direction, alpha, made.geometry(alpha))
-    assert proof is not None
+    proof = made.prove(3e4 * direction, only="cone")
+    assert proof.proved
     c, R, N = proof.constants["c0"], proof.constants["R"], np.linalg.norm(direction)
     contexts = lesson.contexts
     look = attention_loss(contexts, None if readout == "mass" else lesson.V)

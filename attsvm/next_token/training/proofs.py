@@ -41,7 +41,6 @@ from attsvm.theory.convergence.proof import (
 from attsvm.theory.convergence.prover import (
     Geometry,
     PowerProver,
-    ProofParts,
     Prover,
     covered_step,
     covered_steps,
@@ -167,15 +166,15 @@ class _OfSentences(Prover):
         """The problem has the rows in their order."""
         return np.asarray(certificate.multipliers, dtype=np.float64)
 
-    def _level(
-        self, W: Floats, given: Floats, alpha: Ints, at: Geometry
-    ) -> ConvergenceProof | None:
+    def _level(self, W: Floats, at: Geometry) -> dict[str, Any] | None:
         return None
 
-    def _made(self, W: Floats, alpha: Ints, at: Geometry, found: ProofParts) -> ConvergenceProof:
-        if found.blocked is not None:
-            found = found._replace(blocked=_in_words(self.objective, found.blocked))
-        made = super()._made(W, alpha, at, found._replace(covered=0))
+    def _made(
+        self, W: Floats, alpha: Ints, at: Geometry, found: dict[str, Any]
+    ) -> ConvergenceProof:
+        if "blocked" in found:
+            found = {"blocked": _in_words(self.objective, found["blocked"])}
+        made = super()._made(W, alpha, at, found | {"float_steps": 0})
         fields = {name: getattr(made, name) for name in ConvergenceProof.__dataclass_fields__}
         return SentenceProof(
             **fields | {"loss": self.objective.readout, "objective": self.objective}
