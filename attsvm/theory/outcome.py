@@ -416,13 +416,13 @@ def until_margin_share(
     *,
     norm: str | Norm = "frobenius",
     share: float = 0.99,
-    model: Model | None = None,
+    model: Model,
 ) -> Callable[[int, Blocks, Evaluation], bool]:
     """A `stop` for `train`: every selection is certified locally optimal, every W has the share.
 
     share: the certified margin share in `norm` at which a run may end; it does not show that a
     longer run would keep its selection. Checked at recorded steps only. For models with a fixed
-    linear head; model: a custom one.
+    linear head.
     """
     listed = [tokens] if isinstance(tokens, Tokens) else list(tokens)
     heads = np.broadcast_to(np.atleast_2d(head), (len(listed), listed[0].d))
@@ -432,13 +432,7 @@ def until_margin_share(
         least = np.take_along_axis(found.logs, found.top[:, :, None], 2).min()
         if not recorded(step) or least < np.log(DECIDED):
             return False
-        form = model
-        for one in MODELS.values():
-            if form is None and not one.trains_head and set(one.shapes(1, 1, 1, 1)) == set(params):
-                form = one
-        if form is None:
-            raise Unsupported(f"no listed model has the blocks {', '.join(params)}: give model=…")
-        W = form.matrix(params)
+        W = model.matrix(params)
         for b, instance in enumerate(listed):
             key = (b, *(int(t) for t in found.top[b]))
             if key not in known:

@@ -60,12 +60,6 @@ class SentenceRun(Result):
 
     objective: what was trained on; decoder: the path of W_ov, attention: that of W_kq, one path
     where both were trained at once; None for what was not trained.
-
-    >>> from attsvm.next_token import two_stages
-    >>> data = Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
-    >>> run = SentenceRun.of(two_stages(data, steps=(200, 300)), data)
-    >>> run.joint, run.V.shape
-    (False, (3, 3))
     """
 
     objective: SentenceObjective
@@ -181,13 +175,6 @@ class SentenceOutcome(Table):
     its infimum; excess: how far the loss is above it. decoder_loss: that of a first stage.
     top_optimal: the share of the sentences whose most attended token is optimal; of a decoder
     alone, the share of collocations whose follower has the largest output.
-
-    >>> from attsvm.next_token import Sentences, two_stages
-    >>> data = Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
-    >>> run = SentenceRun.of(two_stages(data, steps=(200, 300)), data)
-    >>> found = sentence_outcome(run)
-    >>> found.limit.norm, {name: round(x, 2) for name, x in found.correlation.items()}
-    ('frobenius', {'W_kq': 1.0, 'W_ov': 1.0})
     """
 
     run: SentenceRun

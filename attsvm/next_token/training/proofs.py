@@ -60,7 +60,6 @@ from attsvm.training.optimizers import RuleLike, optimizer_of
 if TYPE_CHECKING:
     from attsvm.next_token.training.outcome import SentenceRun
 
-_NONE = np.empty(0, np.int64)
 # The arrays of Sentences in a saved proof.
 _PARTS = ("words", "labels", "counts", "lines", "follows", "follow_counts")
 _GROW = 1 + 2.0**-46
@@ -74,13 +73,6 @@ class SentenceProof(ConvergenceProof):
 
     tokens: each sentence's distinct tokens as an input; selection (S,): places among these. head:
     the decoder W_ov (N, d), empty for the readout "mass". loss: the readout. float_steps is 0.
-
-    >>> from attsvm.next_token import Sentences
-    >>> data = Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
-    >>> W = [[-30.0, -30.0, 0], [30.0, 30.0, 0], [0, 0, 0]]
-    >>> proof = proof_of_convergence(data, W, readout="mass")
-    >>> proof.theorem, proof.selection, proof.verify().ok
-    ('tube', array([1, 1]), True)
     """
 
     objective: Any = None
@@ -147,19 +139,13 @@ class _OfSentences(Prover):
         """The max-margin problem of these rows, equal ones once."""
         rows, objective = self.rows_for(alpha), self.objective
         tokens = objective.contexts.tokens
-        hi = tokens[rows.inputs, alpha[rows.inputs]]
-        m = rows.count
         return Problem(
             objective.E,
             objective.E,
-            hi,
+            tokens[rows.inputs, alpha[rows.inputs]],
             tokens[rows.inputs, rows.places],
             objective.contexts.queries[rows.inputs],
-            np.ones(m),
-            _NONE,
-            _NONE,
-            _NONE,
-            np.empty(0),
+            np.ones(rows.count),
         )
 
     def multipliers_for(self, rows: Rows, certificate: Certificate) -> Floats:

@@ -347,13 +347,7 @@ def train(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stages(Table):
-    """The two runs: `decoder` the path of W_ov, `attention` that of W_kq over its end; E (N, d).
-
-    >>> data = Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
-    >>> run = two_stages(data, steps=(200, 300))
-    >>> run.W_ov.shape, run.W_kq.shape, [int(x) for x in run.V.argmax(axis=1)]
-    ((3, 3), (3, 3), [1, 2, 0])
-    """
+    """The two runs: `decoder` the path of W_ov, `attention` that of W_kq over its end; E (N, d)."""
 
     sentences: Sentences
     E: Floats

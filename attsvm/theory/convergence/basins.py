@@ -54,12 +54,6 @@ class Basin(Table):
     selection (n,), direction W^mm (d, dq) and its norm; angles (g,) in radians and the least norms
     (g,) of the cones (inf where there is none); centre P⋆ (d, dq), radii (j,) and the least heights
     ρ (j,) of the tubes. lr: the longest step.
-
-    >>> import attsvm
-    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
-    >>> held = attsvm.basin(tokens, [0], head=[0.2, 0.7])
-    >>> [round(held.least_norm(angle), 2) for angle in (0.1, 0.75)]
-    [3.76, 5.08]
     """
 
     selection: Ints
