@@ -240,7 +240,7 @@ class SentenceOutcome(Table):
         accuracy = logit_accuracy(orders(data), best, E)
         asked = predict_unseen(words, best.W, E, data.follows, accuracy=accuracy)
         answered = answer_unseen(words, decoder, ends["W_kq"], E)
-        return agreement(asked, answered, names=data.names)
+        return agreement(asked, answered)
 
     def to_dict(self) -> dict[str, Any]:
         """The outcome as plain data for JSON; infinities and unknown values are None."""

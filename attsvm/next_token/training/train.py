@@ -19,7 +19,7 @@ from attsvm._utils.objects import lazy
 from attsvm._utils.progress import Progress
 from attsvm._utils.result import Summary, Table, draw
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.next_token.attention import AttentionKernel, Contexts
+from attsvm.next_token.attention import Contexts, attention_kernel
 from attsvm.next_token.infimum import entropy, finite_part, infima
 from attsvm.next_token.order import orders
 from attsvm.next_token.realizable import quote
@@ -212,10 +212,9 @@ def _ahead(objective: SentenceObjective, descent: OptimizerConfig, records: int)
         strength = strengths(objective.V, objective.sentences.follows)
         if strength is None:
             return None
-    kernel = AttentionKernel(contexts, strength).descend
     most = max(1, int(_CALL / contexts.tokens.size))
     return FastSteps(
-        kernel,
+        attention_kernel(contexts, strength),
         most,
         objective.sentences.size,
         lr=descent.lr,

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, detached, numbers, vector
-from attsvm._utils.expected import number, shown
+from attsvm._utils.expected import number, shown, whole_instance
 from attsvm.certificate import Certificate
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.norms.entrywise import power_norm
@@ -53,7 +53,7 @@ from attsvm.theory.convergence.theorems import (
     locate,
     measure_level,
 )
-from attsvm.training.heads import Head, Linear
+from attsvm.training.heads import HEADS, Head, Linear, head_of
 from attsvm.training.losses import Loss, loss_of
 from attsvm.training.models import MODELS
 from attsvm.training.models.model import Evaluation, Model
@@ -626,6 +626,20 @@ def _vector(head: Any, tokens: Tokens) -> Floats:
     return vector(v[0] if v.ndim == 2 and len(v) == 1 else v, tokens.d)
 
 
+def head_at(head: Any, tokens: Tokens, instance: int) -> Head | None:
+    """The head of one instance, from a vector, a stack of them, a tensor or a Head; a custom Head
+    is for all instances."""
+    if head is None:
+        return None
+    made = head_of(detached(head), tokens.d)
+    if type(made) not in HEADS.values() or len(getattr(made, made.block)) == 1:
+        return made
+    block = getattr(made, made.block)
+    b = whole_instance(instance, len(block))
+    fields: dict[str, Any] = {made.block: block[b : b + 1]}
+    return replace(made, **fields)  # type: ignore[type-var]
+
+
 # Attention below this on some top token: no proof is tried, none of the theorems reaches so far.
 _SURE = 0.5
 
@@ -682,7 +696,7 @@ def proved_since(
     Found by halving, as if records with a proof came last; the one named has a proof in any case.
     """
     form: Any = path.form(model)
-    one = one_head(head, instance)
+    one = head_at(head, tokens, instance)
     made = prover_of(path.config, form, tokens, one, int(path.steps[-1]))
 
     def at(record: int) -> ConvergenceProof:
@@ -720,9 +734,7 @@ def until_proved(
     only; an instance that has been proved is not looked at again.
     """
     listed = [tokens] if isinstance(tokens, Tokens) else list(tokens)
-    provers = [
-        prover_of(config, model, instance, one_head(head, b)) for b, instance in enumerate(listed)
-    ]
+    provers = [prover_of(config, model, one, head_at(head, one, b)) for b, one in enumerate(listed)]
     open_ = set(range(len(listed)))
 
     def stop(step: int, params: Blocks, found: Evaluation) -> bool:
@@ -735,21 +747,9 @@ def until_proved(
                 continue
             made = provers[b]
             if not made.steady:
-                made = prover_of(config, model, listed[b], one_head(head, b), step)
+                made = prover_of(config, model, listed[b], provers[b].head, step)
             if made.prove(matrices[b], explain=False).proved:
                 open_.discard(b)
         return not open_
 
     return stop
-
-
-def one_head(head: Any, instance: int) -> Floats | None:
-    """The linear head of one instance (d,), from one vector or a stack; None for other heads."""
-    if isinstance(head, Head):  # a custom head only claims to be linear
-        head = head.v if type(head) is Linear else None
-    if head is None:
-        return None
-    v = np.asarray(head, dtype=np.float64)
-    if v.ndim == 2:
-        v = v[instance if len(v) > 1 else 0]
-    return v if v.ndim == 1 else None
