@@ -13,7 +13,7 @@ from attsvm.next_token.attention import Contexts
 from attsvm.next_token.training.gradient import attention_loss
 from attsvm.next_token.training.proofs import _prover, proof_of_convergence, sentence_rows
 from attsvm.next_token.training.train import SentenceObjective
-from tests.next_token.evidence import try_proofs
+from tests.next_token.hunt import try_proofs
 
 READOUTS = ["softmax", "mass"]
 
