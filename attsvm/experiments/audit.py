@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -113,7 +114,9 @@ def audit_folder(
         if not left[task[0]]:
             tell(audits[task[0]].name, audits[task[0]].state)
 
-    run_tasks(_measure, tasks, engine_of(engine), done=done, gave_up=gave_up)
+    with TemporaryDirectory() as runs:  # what several rows share is made once, from nothing on file
+        alone = [(k, replace(chunk, runs=runs)) for k, chunk in tasks]
+        run_tasks(_measure, alone, engine_of(engine), done=done, gave_up=gave_up)
     return {
         "seed": seed, "share": share, "within": WITHIN, "instances": len(keys),
         "drawn": sum(len(audit.drawn) for audit in audits),
