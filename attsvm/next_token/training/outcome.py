@@ -227,7 +227,7 @@ class SentenceOutcome(Table):
         Sentences have the lengths and the queries of the data. Raises Unsupported where there is no
         decoder or no solution.
         """
-        count = whole(count, "count", least=1)
+        count, seed = whole(count, "count", least=1), whole(seed, "seed", least=0)
         data, ends, E = self.run.data, self.run.ends, self.run.E
         best = self.certificates.get("W_kq")
         decoder = self.run.W_ov
