@@ -15,7 +15,6 @@ whose token occurs with the query are touched.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,6 +24,7 @@ from attsvm._utils.arrays import Bools, Floats, Ints, plain
 from attsvm._utils.compiled import ENTRY, njit
 from attsvm.errors import BadTokens
 from attsvm.next_token.sentences import Sentences, orthonormal
+from attsvm.training.loop import Kernel
 from attsvm.training.models.gradient.attention import LEAST, TIED
 from attsvm.training.models.gradient.fused import Log, RunState, StepSizes, log_add
 
@@ -484,9 +484,7 @@ def _march(
     return True
 
 
-def attention_kernel(
-    contexts: Contexts, strength: Floats | None
-) -> Callable[[StepSizes, RunState, Log], bool]:
+def attention_kernel(contexts: Contexts, strength: Floats | None) -> Kernel:
     """The steps of one instance W (1, N, N) on these contexts; False where they leave the range of
     floats, and all is void. strength (N,): of a level decoder, None for the readout mass."""
     c = contexts
@@ -505,7 +503,8 @@ def attention_kernel(
         strength is None,
         followers_of(c, strength),
     )
-    P, (S, K) = len(entries), pair.shape
+    P = len(entries)
+    S, K = c.tokens.shape
     sizes = (P,), (P,), (S, K), (S, K), (S, K), (S, K), (S,), (S,), (S,), (K,)
 
     def descend(steps: StepSizes, state: RunState, log: Log) -> bool:

@@ -644,10 +644,11 @@ class Limit(Table):
         facts = {"status": self.status, "statement": self.statement}
         if self.references:
             facts["references"] = ", ".join(self.references)
+        rows = self.columns()
         table = {
-            "premise": [p.name for p in self.premises],
-            "here": [_MARKS[p.holds] for p in self.premises],
-            "what the data say": [p.detail for p in self.premises],
+            "premise": rows["premise"],
+            "here": [_MARKS[holds] for holds in rows["holds"]],
+            "what the data say": rows["detail"],
         }
         said = f"{self.model}, {self.optimizer}: {self.norm or 'no known norm'} ({self.word})"
         return Summary("Limit", said, facts, table)

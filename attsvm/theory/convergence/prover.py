@@ -292,12 +292,13 @@ class Prover:
 
     def _cones(self, W: Floats, at: Geometry) -> ConeConstants | None:
         """The cones round the axis that hold W; None where there is none to try."""
-        cosines = theorems.cosines(theorems.cone_of(at.axis, W)[0]) if at.axis is not None else ()
-        if not len(cosines):
+        if at.axis is None:
             return None
         rows: Any = at.rows
-        R = theorems.cone_of(at.axis, W)[1]
-        size = self.steps(rows).size
+        c, R = theorems.cone_of(at.axis, W)
+        cosines, size = theorems.cosines(c), self.steps(rows).size
+        if not len(cosines):
+            return None
         return theorems.measure_cone(rows, at.axis, R, cosines, size, plain=self.plain)
 
     def _cone(self, W: Floats, at: Geometry) -> dict[str, Any] | None:
