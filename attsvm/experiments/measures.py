@@ -65,14 +65,10 @@ def global_ends(group: Group) -> dict[str, Any]:
 
 def margin_shares(group: Group) -> dict[str, Any]:
     """The certified share of the best margin in each of five norms, 0 at other tokens."""
-    from attsvm.experiments.studies.shared.steepest_runs import NORMS
+    from attsvm.experiments.studies.shared.steepest_runs import NORMS, certified_shares
 
-    out: dict[str, Any] = {}
-    for norm in NORMS:
-        found = group.solved(group.best, norm)
-        values = [share(W, c) for W, c in zip(group.ends, found, strict=True)]
-        out[f"share_{norm}"] = np.array(values)
-    return out
+    found = certified_shares(group, group.ends, NORMS)
+    return {name: values for name, values in found.items() if name.startswith("share_")}
 
 
 def kept_tokens(

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
+    # The type of a table of rows; importing a study loads no pandas.
+    Table = DataFrame
+else:
+    Table = Any
+
 Verdict = Literal["holds", "fails", "not reproduced at this size", "undecided", "measured"]
 # question: asked by us, of what nobody published or of what a paper leaves open.
 Kind = Literal["theorem", "figure", "question"]

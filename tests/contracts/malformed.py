@@ -149,8 +149,6 @@ def special() -> dict[str, dict[str, Any]]:
     }  # fmt: skip
     for name in ("decision_function", "predict", "attention", "predict_proba"):
         found[f"attsvm.estimator.MaxMarginAttention.{name}"] = {"X": squares}
-    for name in ("fit", "transform", "inverse_transform"):
-        found[f"attsvm.estimator.TokenScaler.{name}"] = {"X": squares}
     return found | (_of_torch() if find_spec("torch") else {})
 
 
@@ -203,12 +201,11 @@ def instances() -> dict[str, Any]:
         "Order": next(iter(orders(sentences()).values())),
     }  # fmt: skip
     if find_spec("sklearn"):
-        from attsvm.estimator import MaxMarginAttention, TokenScaler
+        from attsvm.estimator import MaxMarginAttention
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found["MaxMarginAttention"] = MaxMarginAttention(max_iter=20).fit(X, [0, 1, 0, 1])
-        found["TokenScaler"] = TokenScaler().fit(X)
     if find_spec("torch"):
         import torch
 

@@ -4,6 +4,8 @@ import numpy as np
 import pandas
 import pytest
 
+from attsvm.errors import BadTokens
+from attsvm.experiments.figures import figure_of
 from attsvm.experiments.study import (
     BadStudy,
     Finding,
@@ -87,6 +89,18 @@ def test_what_breaks_the_contract_is_one_sentence(changes, said):
         check_study(made(**changes))
     assert said in str(error.value) and str(error.value).startswith(changes.get("id", "Z.sizes"))
     assert "\n" not in str(error.value)
+
+
+def test_values_of_curves_are_formulas_in_panels_of_their_own():
+    table = pandas.DataFrame(
+        {"n": [1, 1, 2, 2], "kind": ["a", "b", "a", "b"], "size": [0, 5, 1, 5]}
+    )
+    about = {"x": "n", "value": {"1 - size": "rest", "size": "size"}, "apart": True}
+    figure = figure_of(made(figure={**about, "where": {"kind": ["a"]}}), table)
+    assert [axes.get_title() for axes in figure.axes] == ["rest", "size"]
+    assert [list(axes.lines[0].get_ydata()) for axes in figure.axes] == [[1, 0], [0, 1]]
+    with pytest.raises(BadTokens, match="nearest is size"):
+        figure_of(made(figure={"x": "n", "value": "sise"}), table)
 
 
 def test_the_made_study_keeps_the_contract():

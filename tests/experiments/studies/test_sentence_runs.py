@@ -52,7 +52,7 @@ def test_sets_outside_are_not_judged_and_their_gap_counts():
 
 
 def test_a_closed_set_and_its_solutions():
-    one = shared.ClosedSet(20, 4, 20, 0)
+    one = shared.ClosedSet(0)
     assert one.facts["inside"]
     assert one.facts["gap"] < 1e-9
     assert np.isclose(one.W_ov.upper, np.sqrt(19))
