@@ -25,7 +25,7 @@ from attsvm.experiments.studies.shared.prompt_paths import (
 )
 from attsvm.experiments.study import Found, Table, at_most, equals
 from attsvm.problem.tokens import Tokens
-from attsvm.theory.regularization_path.paths import penalty_path
+from attsvm.theory.regularization_path.paths import regpath
 
 
 def penalized(group: Group, penalties: Sequence[float], loss: str = "logistic") -> dict[str, Any]:
@@ -34,7 +34,8 @@ def penalized(group: Group, penalties: Sequence[float], loss: str = "logistic") 
 
     def point(tokens: Tokens, v: Floats, best: Certificate) -> dict[str, Any]:
         with np.errstate(over="ignore"):  # of a polished end that is then not taken
-            path = penalty_path(tokens, penalties, model="prompt", head=v, loss=loss, starts=1)
+            options = {"model": "prompt", "head": v, "loss": loss, "starts": 1}
+            path = regpath(tokens, penalties=penalties, **options)
         p = path.weights["p"]
         sizes = np.linalg.norm(p, axis=1)
         seen = prompt_measures(tokens, v, loss, p)
