@@ -34,7 +34,7 @@ def penalized(group: Group, penalties: Sequence[float], loss: str = "logistic") 
 
     def point(tokens: Tokens, v: Floats, best: Certificate) -> dict[str, Any]:
         with np.errstate(over="ignore"):  # of a polished end that is then not taken
-            options = {"model": "prompt", "head": v, "loss": loss, "starts": 1}
+            options: dict[str, Any] = {"model": "prompt", "head": v, "loss": loss, "starts": 1}
             path = regpath(tokens, penalties=penalties, **options)
         p = path.weights["p"]
         sizes = np.linalg.norm(p, axis=1)
