@@ -76,7 +76,6 @@ def hunt_command(
         **found.to_dict(),
         "kind": made.kind,
         "says": made.says,
-        "whole": found.whole(made),
         "out": None if out is None else str(out),
     }
     emit(report, as_json, *_lines(report))
@@ -94,10 +93,6 @@ def _lines(report: dict[str, Any]) -> list[str]:
     if report["found"] is not None:
         for name, array in report["found"]["instance"].items():
             lines.append(f"  {name} = {array}".replace(".0", ""))
-    elif report["whole"]:
-        whole = report["whole"]
-        shown = "; ".join(f"({cell.replace('; ', ', entries ')})" for cell in whole[-3:])
-        lines.append(f"  of {len(whole)} sizes every instance was tried, the largest: {shown}")
     return [*lines, f"  written to {report['out']}"] if report["out"] is not None else lines
 
 

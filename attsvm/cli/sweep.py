@@ -78,7 +78,7 @@ def sweep_command(
     plan = study.at(quick=how["quick"], seeds=how["seeds"], first=how["first"])
     where = engine_options(engine, jobs, address, settings)
     if dry_run:
-        _dry_run(plan, folder, where, as_json)
+        _dry_run(plan, where, as_json)
         return
     _check_files(plan, folder, table, figure)
     (record,) = run([study], folder, how, where)
@@ -129,7 +129,7 @@ def _chosen(what: str, out: Path | None) -> tuple[Study, dict[str, Any], Path]:
     return shipped_sweep(what), {}, place
 
 
-def _dry_run(plan: Study, folder: Path, where: dict[str, Any], as_json: bool) -> None:
+def _dry_run(plan: Study, where: dict[str, Any], as_json: bool) -> None:
     """Say how much there is to do, and how long a few instances took."""
     from attsvm._utils.progress import working
     from attsvm.experiments.executors.local import cores
@@ -147,20 +147,15 @@ def _dry_run(plan: Study, folder: Path, where: dict[str, Any], as_json: bool) ->
             if seconds > 10.0:
                 break
     workers = 1 if where["engine"] == "here" else cores(where["asked"].jobs)
-    left, script = seconds / tried * plan.instances / workers, None
-    if where["engine"] == "slurm":
-        from attsvm.experiments.executors.slurm import job_script
-
-        script = job_script(folder / "jobs", dict(where["asked"].options))
+    left = seconds / tried * plan.instances / workers
     report = {
         "status": "dry run", "instances": plan.instances, "tasks": len(chunks), "seconds": left,
-        "workers": workers, "script": script,
+        "workers": workers,
     }  # fmt: skip
     lines = [
         f"{many(plan.instances, 'instance')} in {many(len(chunks), 'chunk')}",
         f"about {duration(left)} with {many(workers, 'worker')}, from {tried} instances tried here",
     ]
-    lines += [f"each chunk is sent by this script:\n{script}"] if script else []
     emit(report, as_json, *lines)
 
 

@@ -23,6 +23,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -49,7 +50,7 @@ from attsvm._utils.progress import Progress
 from attsvm._utils.run_folder import RunFolder
 from attsvm._utils.version import __version__
 from attsvm.errors import BadTokens, ConvergenceWarning
-from attsvm.experiments.executors import Engine, ExecutorConfig, Failure, engine_of, run_tasks
+from attsvm.experiments.executors import Engine, ExecutorConfig, Failure, engine_of, map_tasks
 from attsvm.experiments.group import Group
 from attsvm.experiments.study import (
     RUN,
@@ -330,10 +331,9 @@ def run_studies(
         run = _Run(folder, whole, watch or (lambda name, state: None), speak, quick, source)
         for plan in plans:
             run.begin(plan, again)
-        run_tasks(
-            measure_chunk, run.left(), chosen, done=run.done, started=run.started,
-            gave_up=run.gave_up, retries=retries,
-        )  # fmt: skip
+        with closing(map_tasks(measure_chunk, run.left(), chosen, retries=retries)) as results:
+            for chunk, measured in results:
+                run.end(chunk, measured)
         records = {record["id"]: record for record in gather(folder, _order())}
     return [records[plan.id] for plan in plans if plan.id in records]
 
@@ -382,27 +382,21 @@ class _Run:
         return same and all(file.exists() for file in files)
 
     def left(self) -> Iterator[Chunk]:
-        """The chunks that are not on file."""
+        """The chunks that are not on file, as they are handed over."""
         for name, chunks in self.chunks.items():
-            yield from (chunk for chunk in chunks if chunk.name in self.missing[name])
+            for chunk in chunks:
+                if chunk.name in self.missing[name]:
+                    self.watch(name, "running")
+                    yield chunk
 
-    def started(self, chunk: Chunk) -> None:
-        """Tell that a study is running."""
-        self.watch(chunk.study, "running")
-
-    def done(self, chunk: Chunk, measured: tuple[Columns, float]) -> None:
-        """Keep the rows of a chunk, and finish a study with its last one."""
-        _write_part(self.folder, chunk, *measured)
-        self._close(chunk)
-
-    def gave_up(self, failure: Failure[Chunk]) -> None:
-        """Note the error of a chunk that failed for good."""
-        if isinstance(failure.cause, BadStudy) or disk_is_full(failure.cause):
-            raise failure.cause
-        self.failed.setdefault(failure.task.study, failure.error)
-        self._close(failure.task)
-
-    def _close(self, chunk: Chunk) -> None:
+    def end(self, chunk: Chunk, measured: tuple[Columns, float] | Failure[Chunk]) -> None:
+        """Keep the rows of a chunk, or its error; finish a study with its last chunk."""
+        if isinstance(measured, Failure):
+            if isinstance(measured.cause, BadStudy) or disk_is_full(measured.cause):
+                raise measured.cause
+            self.failed.setdefault(chunk.study, measured.error)
+        else:
+            _write_part(self.folder, chunk, *measured)
         missing, total = self.missing[chunk.study], len(self.chunks[chunk.study])
         missing.discard(chunk.name)
         if missing:

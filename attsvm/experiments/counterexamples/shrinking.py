@@ -21,9 +21,8 @@ import numpy as np
 
 from attsvm._utils.version import install
 from attsvm.errors import Unsupported
-from attsvm.experiments.counterexamples.plan import Drawn, SearchBlock
-from attsvm.experiments.counterexamples.search import confirmed
-from attsvm.experiments.statements import Space, Statement
+from attsvm.experiments.counterexamples.search import Drawn, SearchBlock
+from attsvm.experiments.statements import Statement
 from attsvm.experiments.statements.statement import FINEST, simplest
 
 _KEY = b"attsvm hunt"
@@ -52,7 +51,7 @@ def _settings(**more: Any) -> Any:
 def guided(
     statement: Statement, block: SearchBlock, seed: int, look: Callable[[Drawn], float | None]
 ) -> None:
-    """Lets Hypothesis draw the instances of a block, guided by their violation."""
+    """Let Hypothesis draw the instances of a block, guided by their violation."""
     from hypothesis import Phase, find, target
     from hypothesis import strategies as st
     from hypothesis.errors import NoSuchExample
@@ -70,19 +69,10 @@ def guided(
             target(value)
         return False  # what is found is in the tally; the search goes on to its end
 
-    try:
-        find(
-            instances(),
-            stands,
-            settings=_settings(
-                max_examples=block.count,
-                database=None,
-                phases=(Phase.generate, Phase.target),
-            ),
-            random=Random(f"{seed} {block.index}"),
-        )
-    except NoSuchExample:
-        return
+    phases = (Phase.generate, Phase.target)
+    settings = _settings(max_examples=block.count, database=None, phases=phases)
+    with suppress(NoSuchExample):
+        find(instances(), stands, settings=settings, random=Random(f"{seed} {block.index}"))
 
 
 def _array(choose: Any, shape: tuple[int, ...], table: tuple[float, ...]) -> Any:
@@ -93,12 +83,12 @@ def _array(choose: Any, shape: tuple[int, ...], table: tuple[float, ...]) -> Any
     return np.array([table[choose(place)] for _ in range(prod(shape))]).reshape(shape)
 
 
-def shrunk(statement: Statement, drawn: Drawn, *, seed: int, seconds: float) -> tuple[Drawn, str]:
+def shrink(statement: Statement, drawn: Drawn, *, seed: int, seconds: float) -> tuple[Drawn, str]:
     """(the smallest instance that Hypothesis gets to from this one and that still stands, a note).
 
     Stands: the premises hold, the violation is positive, and where there is an exact check it
-    confirms. After so many seconds it stays with what it has. Instances on which the statement
-    itself fails are left out; the note tells of the first.
+    confirms. After so many seconds, and at an interrupt, it stays with what it has. Instances on
+    which the statement itself fails are left out; the note tells of the first.
     """
     from hypothesis import Phase, given
     from hypothesis import seed as seeded
@@ -106,7 +96,7 @@ def shrunk(statement: Statement, drawn: Drawn, *, seed: int, seconds: float) -> 
     from hypothesis.database import InMemoryExampleDatabase, choices_to_bytes
 
     space = statement.space
-    letters = _letters(space, drawn)
+    letters = space.sizes_of(drawn)
     tables = {
         f.name: f.values or simplest({*f.entries(FINEST), *drawn[f.name].ravel().tolist()})
         for f in space.fields
@@ -118,35 +108,32 @@ def shrunk(statement: Statement, drawn: Drawn, *, seed: int, seconds: float) -> 
             letter: [choose(st.booleans()) for _ in range(size)] for letter, size in letters.items()
         }
         whole = {f.name: _array(choose, drawn[f.name].shape, tables[f.name]) for f in space.fields}
-        sizes = {letter: sum(stays) for letter, stays in keep.items()}
-        if sizes not in space.choices:
+        if {letter: sum(stays) for letter, stays in keep.items()} not in space.choices:
             return None
         return {f.name: _kept(whole[f.name], f.axes, keep) for f in space.fields}
 
     end = time.monotonic() + seconds
     best = [drawn]
-    faults: list[str] = []
+    notes: list[str] = []
 
     # A seed takes the database away unless settings come after it.
     database = InMemoryExampleDatabase()
-    optimizers = _settings(
-        max_examples=_TRIES, database=database, phases=(Phase.reuse, Phase.shrink)
-    )
 
-    @optimizers
+    @_settings(max_examples=_TRIES, database=database, phases=(Phase.reuse, Phase.shrink))
     @seeded(seed)
     @given(parts())
     def stands(part: Drawn | None) -> None:
         if part is None or time.monotonic() > end:
             return
         try:
-            found = confirmed(statement, part)
+            if not _breaks(statement, part):
+                return
         except Exception as error:  # whatever the statement of a user raises, what stands is kept
-            faults.append(" ".join(str(error).split()) or type(error).__name__)
+            said = " ".join(str(error).split()) or type(error).__name__
+            notes.append(f"while shrinking, instances were left out because {said}")
             return
-        if found is not None and (found.proved or statement.confirm is None):
-            best[0] = part
-            raise _Stands
+        best[0] = part
+        raise _Stands
 
     choices: list[Any] = [True for size in letters.values() for _ in range(size)]
     for f in space.fields:
@@ -154,23 +141,26 @@ def shrunk(statement: Statement, drawn: Drawn, *, seed: int, seconds: float) -> 
     # What lies under the key itself is taken to be shrunk already.
     stands._hypothesis_internal_database_key = _KEY
     database.save(_KEY + b".secondary", choices_to_bytes(choices))
-    with suppress(_Stands, SkipTest):
-        stands()
-    note = f"while shrinking, instances were left out because {faults[0]}" if faults else ""
-    return best[0], note
+    try:
+        with suppress(_Stands, SkipTest):
+            stands()
+    except KeyboardInterrupt:
+        notes = ["shrinking was interrupted: this is the smallest instance so far"]
+    return best[0], notes[0] if notes else ""
 
 
 class _Stands(Exception):
     """Tells Hypothesis that an instance breaks the statement."""
 
 
-def _letters(space: Space, drawn: Drawn) -> dict[str, int]:
-    """The size of each letter in a drawn instance."""
-    out: dict[str, int] = {}
-    for f in space.fields:
-        pairs = zip(f.axes, drawn[f.name].shape, strict=True)
-        out |= {axis: size for axis, size in pairs if isinstance(axis, str)}
-    return {letter: out[letter] for letter in space.sizes}
+def _breaks(statement: Statement, drawn: Drawn) -> bool:
+    """Whether an instance breaks the statement: by the exact check, where there is one."""
+    instance = statement.space.instance(drawn)
+    if not statement.holds_premises(instance):
+        return False
+    if not statement.broken_by(instance) > statement.tolerance:
+        return False
+    return statement.confirm is None or statement.checked(instance).proved
 
 
 def _kept(whole: Any, axes: tuple[str | int, ...], keep: dict[str, list[bool]]) -> Any:

@@ -11,9 +11,8 @@ import pytest
 
 from attsvm.cli.problem_file import read_problem
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.experiments.counterexamples import hunt, shrinking
+from attsvm.experiments.counterexamples import Hunt, hunt, shrinking
 from attsvm.experiments.counterexamples.hunt import found_from
-from attsvm.experiments.counterexamples.outcome import Hunt
 from attsvm.experiments.statements import STATEMENTS, Confirmation, Field, Space, Statement
 from tests.cli.command import refused
 from tests.conventions.tree import ROOT
@@ -43,6 +42,9 @@ def planted(**changes):
     return Statement("sums", **given | changes)
 
 
+FOUND = np.array([[4.0, 0.5], [1.0, -7.0]])
+
+
 def test_it_is_found_and_shrunk_to_the_least():
     found = hunt(planted(), seed=1).found
     assert found.confirmation.proved
@@ -65,10 +67,10 @@ def test_a_fault_while_shrinking_keeps_what_was_found(part, fault, word):
     def faulty(one):
         return fault() if np.abs(one["x"]).max() < 3.5 else getattr(whole, part)(one)
 
-    found = found_from(planted(**{part: faulty}), {"x": [[4.0, 0.5], [1.0, -7.0]]}, seed=0)
+    found = found_from(planted(**{part: faulty}), {"x": FOUND}, seed=0)
     assert found.confirmation.proved and np.abs(found.drawn["x"]).tolist() == [[4.0]]
     assert "while shrinking" in found.note and word in found.note
-    kept = Hunt("sums", 0, found=found)
+    kept = Hunt(statement="sums", found=found)
     assert kept.message.endswith(found.note)
     assert Hunt.of_dict(kept.to_dict(), whole).found.note == found.note
 
@@ -105,7 +107,6 @@ def test_nothing_found_says_what_was_covered():
     assert 0 < seen.held < seen.tried
     assert "no counterexample among" in seen.message
     assert "gaps ≤ 5, entries multiples of 1/8 in −4..4" in seen.message
-    assert "gaps = 1; in −1..1" in seen.whole(STATEMENTS["simplex-projection"])
 
 
 def test_a_violation_that_is_not_confirmed_is_no_counterexample():
@@ -144,11 +145,10 @@ def test_the_folder_has_what_was_found(tmp_path):
     }  # fmt: skip
     archive = read_problem(out / "instance.npz")
     assert np.array_equal(archive.tokens.X, seen.found.instance["X"])
-    lines = (out / "instance.py").read_text().splitlines()
-    assert len(lines) <= 8
+    assert len((out / "instance.py").read_text().splitlines()) <= 8
     done = subprocess.run([sys.executable, out / "instance.py"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["[0", "1]", "[1.", "2.]"]
+    assert done.stdout.splitlines()[-1] == seen.found.confirmation.says
     again = hunt("every-input-tight", out=out)
     assert again.tried == seen.tried  # found already: nothing is searched
     saved = json.loads((out / "hunt.json").read_text())

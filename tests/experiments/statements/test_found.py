@@ -8,7 +8,7 @@ import pytest
 
 import attsvm
 from attsvm.errors import Unsupported
-from attsvm.experiments.counterexamples.plan import block_at, draw, listed, slices, stream
+from attsvm.experiments.counterexamples.search import block_at, draw, listed, slices, stream
 from attsvm.experiments.statements import STATEMENTS
 from attsvm.experiments.statements.descent import start_proof
 from attsvm.experiments.statements.statement import Field, Space, Statement, check_statement
