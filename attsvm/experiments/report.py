@@ -229,7 +229,7 @@ def _search_words(record: Record) -> str:
 
 
 def _config_of(record: Record) -> str:
-    names = ("seeds", "first", "grid", "run", "random", "thresholds")
+    names = ("seeds", "first", "grid", "run", "thresholds")
     told = {name: record[name] for name in names if record.get(name)}
     return "\n".join(f"{name} = {json.dumps(v, ensure_ascii=False)}" for name, v in told.items())
 

@@ -136,8 +136,7 @@ def resolve(text: str) -> Any:
 
 def chunks_of(study: Study, runs: str = "") -> Iterator[Chunk]:
     """The chunks of a study, in the order of its table."""
-    given = study.measure if isinstance(study.measure, tuple | list) else (study.measure,)
-    family, measures = reference_of(study.family), tuple(map(reference_of, given))
+    family, measures = reference_of(study.family), tuple(map(reference_of, study.measures))
     base = {"family": _short(family), "measures": [_short(m) for m in measures], **_code(study)}
     for point in study.points():
         for seeds in study.blocks():
@@ -449,7 +448,7 @@ class _Run:
     def _describe(self, plan: Study, chunks: list[Chunk]) -> Record:
         """What a record says of the study and of how it was run."""
         names = ("id", "paper", "title", "statement", "kind", "source", "theorem", "reference",
-                 "size", "differs", "grid", "run", "random", "seeds", "first", "real")  # fmt: skip
+                 "size", "differs", "grid", "run", "seeds", "first", "real")  # fmt: skip
         return {
             **{name: getattr(plan, name) for name in names},
             "thresholds": dict(plan.thresholds),
