@@ -103,9 +103,8 @@ def _read_keys(found: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, An
             raise BadTokens(unknown("key", key, known))
         if key in ("seeds", "first", "group"):
             whole(value, key, 0 if key == "first" else 1)
-        elif key in ("run", "grid", "figure", "quick"):
-            if not isinstance(value, dict):
-                raise BadTokens(f"{key} is a table, [{key}]")
+        elif key in ("run", "grid", "figure", "quick") and not isinstance(value, dict):
+            raise BadTokens(f"{key} is a table, [{key}]")
     if "grid" in out:
         out["grid"] = {k: _values(v, f"grid.{k}") for k, v in out["grid"].items()}
     for name, value in out.get("run", {}).items():

@@ -40,7 +40,7 @@ from attsvm.experiments.counterexamples.search import (
     plain,
     search_block,
 )
-from attsvm.experiments.counterexamples.shrinking import require_hypothesis, shrink
+from attsvm.experiments.counterexamples.shrinking import shrink
 from attsvm.experiments.executors import Engine, Failure, engine_of, map_tasks
 from attsvm.experiments.statements import Confirmation, Instance, Statement
 from attsvm.experiments.statements.statement import check_statement
@@ -207,7 +207,6 @@ def hunt(
     >>> found.instance["X"].shape, found.confirmation.proved
     ((2, 2, 1), True)
     """
-    require_hypothesis()
     if not 0 < seconds < float("inf"):
         raise Unsupported(f"seconds is {seconds}: a hunt needs a positive time")
     if instances is not None and instances < 1:
@@ -245,7 +244,7 @@ def hunt(
             stopped = "it is not shrunk, because the hunt was ended"
             known.found = FoundInstance.of(made, first, first, stopped)
             save()
-            known.found = found_from(made, first, seed)
+            known.found = found_from(made, first)
     if place is not None:
         _write(place, made, statement if isinstance(statement, str) else made.name, known)
     return known
@@ -287,9 +286,9 @@ def _search(
         save()
 
 
-def found_from(statement: Statement, first: Drawn, seed: int) -> FoundInstance:
+def found_from(statement: Statement, first: Drawn) -> FoundInstance:
     """What was found, shrunk, with its exact check."""
-    least, note = shrink(statement, first, seed=seed, seconds=SHRINKING)
+    least, note = shrink(statement, first, seconds=SHRINKING)
     return FoundInstance.of(statement, least, first, note)
 
 

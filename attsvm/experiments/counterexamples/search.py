@@ -6,7 +6,6 @@ however many processes share them. Kinds of blocks take turns:
 every   all instances of one size whose entries are small whole numbers, a slice at a time
 drawn   instances of any size, entries small whole numbers, then simple fractions, then random
 climb   from a drawn instance, single entries changed as long as the violation does not fall
-guided  Hypothesis draws, guided by the violation
 """
 
 from __future__ import annotations
@@ -34,9 +33,7 @@ _EVERY = 60_000
 _WHOLE = ("−1..1", "−2..2", "−3..3")
 # Entries that are drawn from a normal distribution and rounded to eighths.
 RANDOM = "eighths in −4..4"
-_CYCLE = ("every", "drawn", "climb", "every", "drawn", "climb", "drawn", "guided")
-# A guided block is so much shorter: Hypothesis takes milliseconds for an instance.
-_GUIDED = 4
+_CYCLE = ("every", "drawn", "climb", "every", "drawn", "climb", "drawn")
 # Candidates of one block that an exact check does not confirm, before it goes on without checks.
 _DOUBTS = 3
 # Changes of a climb without a rise before it starts again.
@@ -92,8 +89,7 @@ def block_at(statement: Statement, index: int) -> SearchBlock:
             return SearchBlock(index, kind, level, count, sizes, first)
         kind = "drawn"
     names = (*LEVELS, RANDOM)
-    count = statement.block if kind != "guided" else max(statement.block // _GUIDED, 5)
-    return SearchBlock(index, kind, names[turn % len(names)], count)
+    return SearchBlock(index, kind, names[turn % len(names)], statement.block)
 
 
 def stream(seed: int, block: SearchBlock) -> np.random.Generator:
@@ -174,11 +170,7 @@ def search_block(reference: str | Statement, seed: int, index: int) -> Tally:
     rng = stream(seed, block)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        if block.kind == "guided":
-            from attsvm.experiments.counterexamples.shrinking import guided
-
-            guided(statement, block, seed, look)
-        elif block.kind == "climb":
+        if block.kind == "climb":
             _climb(statement, block, rng, look)
         elif block.kind == "every":
             _go_through(listed(statement.space, block), look)

@@ -11,7 +11,7 @@ import pytest
 
 from attsvm.cli.problem_file import read_problem
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.experiments.counterexamples import Hunt, hunt, shrinking
+from attsvm.experiments.counterexamples import Hunt, hunt
 from attsvm.experiments.counterexamples.hunt import found_from
 from attsvm.experiments.statements import STATEMENTS, Confirmation, Field, Space, Statement
 from tests.cli.command import refused
@@ -67,12 +67,38 @@ def test_a_fault_while_shrinking_keeps_what_was_found(part, fault, word):
     def faulty(one):
         return fault() if np.abs(one["x"]).max() < 3.5 else getattr(whole, part)(one)
 
-    found = found_from(planted(**{part: faulty}), {"x": FOUND}, seed=0)
+    found = found_from(planted(**{part: faulty}), {"x": FOUND})
     assert found.confirmation.proved and np.abs(found.drawn["x"]).tolist() == [[4.0]]
     assert "while shrinking" in found.note and word in found.note
     kept = Hunt(statement="sums", found=found)
     assert kept.message.endswith(found.note)
     assert Hunt.of_dict(kept.to_dict(), whole).found.note == found.note
+
+
+def test_an_interrupt_while_shrinking_keeps_the_last_valid_candidate():
+    """The first instance with entries of at most 3 is interrupted."""
+
+    def interrupted(one):
+        if np.abs(one["x"]).max() <= 3.0:
+            raise KeyboardInterrupt
+        return far_apart(one)
+
+    found = found_from(planted(violation=interrupted), {"x": np.array([[4.0, 0.5], [1.0, -7.0]])})
+    assert np.abs(found.drawn["x"]).max() > 3.0 and found.drawn["x"].size < 4
+    assert found.confirmation.proved
+    assert found.note == "shrinking was interrupted: this is the smallest instance so far"
+
+
+def test_a_hunt_that_is_killed_while_it_shrinks_has_written_what_it_found(tmp_path, monkeypatch):
+    def killed(*args, **options):
+        raise SystemExit
+
+    monkeypatch.setattr(sys.modules[hunt.__module__], "shrink", killed)
+    with pytest.raises(SystemExit):
+        hunt(planted(), seed=1, out=tmp_path / "out")
+    kept = hunt(planted(), seed=1, out=tmp_path / "out")
+    assert kept.status == "found" and far_apart(kept.found.instance) > 0
+    assert "it is not shrunk, because the hunt was ended" in kept.message
 
 
 QUICK = ("every-input-tight", "proposition-2", "weak-order")
@@ -192,12 +218,6 @@ def test_another_hunt_in_the_folder_is_refused(tmp_path):
     (tmp_path / "b/letter.txt").touch()
     with pytest.raises(BadTokens, match="holds other files"):
         hunt("simplex-projection", instances=100, out=tmp_path / "b")
-
-
-def test_without_hypothesis_one_sentence_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr(shrinking, "find_spec", lambda name: None)
-    with pytest.raises(Unsupported, match=r"pip install '\.\[hunt\]'"):
-        hunt("low-rank", instances=10)
 
 
 @pytest.mark.slow

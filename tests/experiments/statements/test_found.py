@@ -151,7 +151,7 @@ def test_every_instance_of_a_small_size_is_listed_once():
         if level != "−2..2":
             continue
         turn = slices(statement).index((sizes, level, first, count))
-        index = 8 * (turn // 2) + 3 * (turn % 2)
+        index = 7 * (turn // 2) + 3 * (turn % 2)
         block = block_at(statement, index)
         for drawn in listed(statement.space, block):
             seen[sizes["n"]].add((*drawn["x"], *drawn["s"]))
