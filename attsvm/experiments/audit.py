@@ -11,11 +11,12 @@ import secrets
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from itertools import zip_longest
 from math import ceil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,10 +101,15 @@ def audit_folder(
         if audit.instances and not audit.drawn:
             audit.drawn.append(audit.instances[int(rng.integers(len(audit.instances)))])
         tell(audit.name, "waiting" if audit.drawn else audit.state)
-    tasks = [(k, chunk) for k, audit in enumerate(audits) for chunk in audit.chunks()]
-    left = Counter(k for k, _ in tasks)
-    with closing(map_tasks(_measure, tasks, engine_of(engine))) as results:
-        for (k, chunk), found in results:
+    chunks = [(k, chunk) for k, audit in enumerate(audits) for chunk in audit.chunks()]
+    left = Counter(k for k, _ in chunks)
+    with ExitStack() as stack:
+        # What several rows share is made once, from nothing on file.
+        runs = stack.enter_context(TemporaryDirectory())
+        tasks = [(k, replace(chunk, runs=runs)) for k, chunk in chunks]
+        for (k, chunk), found in stack.enter_context(
+            closing(map_tasks(_measure, tasks, engine_of(engine)))
+        ):
             audit = audits[k]
             if isinstance(found, Failure):
                 audit.failed.append(f"it cannot be run again: {found.error}")

@@ -1,4 +1,4 @@
-"""The page of a folder of results, and the list of studies in Markdown.
+"""The page of a folder of results.
 
 `write_report(folder)` draws DIR/report.html from results.json and the figures: one HTML file that
 needs nothing else.
@@ -17,7 +17,6 @@ from attsvm._utils.files import parse_json, write_text, writing_to
 from attsvm._utils.version import __version__
 from attsvm.errors import BadTokens
 from attsvm.experiments.runner import PAGE, RESULTS, Record
-from attsvm.experiments.study import Study
 from attsvm.plotting.html import LARGEST, picture, render
 from attsvm.references import REFERENCES
 
@@ -28,8 +27,7 @@ MARKS = {"holds": "✓", "fails": "✗", "not reproduced at this size": "≠", "
 KINDS = {
     "theorem": "Theorem: judged only on instances that meet its premises.",
     "figure": "Figure: the published experiment, run again.",
-    "question": "Question: our own, unpublished or left open by a paper; "
-    "no paper is at fault where the answer is no.",
+    "question": "Question: our own, unpublished or left open by a paper.",
 }
 SOURCES = {
     "paper": "The statement was read in the paper, its abstract, a caption or its slides.",
@@ -44,13 +42,14 @@ LEAD = (
     "its limit with a certificate, and tests the statements of four papers, and questions of its "
     "own, on fresh data."
 )
+# One sentence for each word of a verdict.
 MEANING = {
     "holds": "Every number asked of the statement, fixed before the run, is met on instances that "
     "meet its premises.",
-    "fails": "One of these numbers is not met. That is a finding about a statement, not a fault of "
-    "the run.",
+    "fails": "One of these numbers is not met: a finding about the statement, not a fault of the "
+    "run.",
     "not reproduced at this size": "The numbers of a published figure are not met in a run that is "
-    "smaller than the published one. That does not say that the figure is wrong.",
+    "smaller than the published one.",
     "undecided": "No instance meets the premises, or the study could not be run, or its numbers "
     "are not met and the statement is from memory.",
     "differs": "The statement holds, or fails, in another way than what is published.",
@@ -248,84 +247,3 @@ def _facts(record: Record) -> list[tuple[str, Any]]:
         ("In the paper", record.get("theorem")),
         ("Size", record.get("size")),
     ]
-
-
-# ---------------------------------------------------------------- Markdown
-
-# How the rows of a folder are checked.
-_AUDIT = (
-    "`attsvm reproduce --audit --out DIR` draws a tenth of the instances of a folder at random",
-    "(`--share`, `--seed`), measures them again and compares every column, within 1e-6 relative to",
-    "the larger value; rows that are missing, invented or changed are named, and the exit code is",
-    "5. On another processor, sums in another order change last digits, which grow in mirror",
-    "descent, in runs on factors and in networks: there a number may differ by more.",
-)
-
-
-def studies_page(studies: Iterable[Study], records: Mapping[str, Record]) -> str:
-    """The page docs/claims.md: every study, its kind, number, source and verdict, what it says.
-
-    records: of the last full run, by id.
-    """
-    listed = list(studies)
-    counts = Counter(str(records[s.id]["verdict"]) for s in listed if s.id in records)
-    said = ", ".join(f"{counts[v]} {verdict_for(v, counts[v])}" for v in VERDICTS if counts[v])
-    lines = [
-        "# The studies",
-        "",
-        f"{len(listed)} statements, each measured on instances, judged from the table of its rows,",
-        "and drawn by `attsvm reproduce`. `make docs` writes this page. Verdicts are of the full",
-        f"run: {said}{failing_words(records[s.id] for s in listed if s.id in records)}.",
-        *_real(sum(study.real for study in listed)),
-        "",
-        *_AUDIT,
-        "",
-        *(f"- **{kind}**: {words.partition(': ')[2]}" for kind, words in KINDS.items()),
-        "- **statement**: a theorem from memory; it is under test, wording and all.",
-        "",
-        "The verdicts:",
-        "",
-        *(f"- **{word}**: {words}" for word, words in MEANING.items()),
-        "",
-        "The source of a statement:",
-        "",
-        *(f"- **{word}**: {words}" for word, words in SOURCES.items()),
-        "",
-        "'In the paper' names the theorem, lemma or figure where its number is known; 'v1', 'v2'",
-        "are arXiv versions, of paper B and of paper D, and others may number otherwise. 'Size'",
-        "compares the full run of a figure with the published one: where it is smaller and its",
-        "numbers are not met, the verdict is 'not reproduced at this size', and never 'fails'.",
-    ]
-    for paper in dict.fromkeys(study.paper for study in listed):
-        key = f" [{PAPERS[paper]}]" if paper in PAPERS else ""
-        letter = f"{paper}: " if paper in PAPERS else ""
-        lines += ["", f"## {letter}{paper_title(paper)}{key}", ""]
-        lines += ["| study | verdict | kind | in the paper | size | source | statement |"]
-        lines += ["|---|---|---|---|---|---|---|"]
-        for study in (study for study in listed if study.paper == paper):
-            words = cell(study.statement)
-            words += " *Real data.*" if study.real else ""
-            words += " *Differs from what is published.*" if study.differs else ""
-            verdict = records[study.id]["verdict"] if study.id in records else "not run"
-            kind = kind_words({"kind": study.kind, "source": study.source})
-            about = " | ".join((verdict, kind, cell(study.theorem), cell(study.size), study.source))
-            lines.append(f"| `{study.id}` | {about} | {words} |")
-    return "\n".join(lines) + "\n"
-
-
-def _real(count: int) -> list[str]:
-    """How the studies on real data are run, where there are some."""
-    if not count:
-        return []
-    return [
-        f"{count} of them, marked *real data*, need torch or data sets and are run apart, by",
-        "`attsvm reproduce --real` ([real-data.md](real-data.md)).",
-    ]
-
-
-def cell(value: object) -> str:
-    """Text for one cell of a table: one line, and nothing in it that ends the cell or is markup."""
-    plain = " ".join(str(value).split())
-    for sign, safe in (("\\", "\\\\"), ("|", "\\|"), ("<", "&lt;"), ("*", "\\*"), ("_", "\\_")):
-        plain = plain.replace(sign, safe)
-    return plain

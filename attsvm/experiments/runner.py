@@ -27,8 +27,10 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import import_module
+from importlib.metadata import version
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -154,8 +156,14 @@ def _code(study: Study) -> dict[str, Any]:
     functions = [family_of(study.family)] if study.family else []
     functions += measures_of(study)
     modules = sorted({function.__module__ for function in functions})
-    versions = {name: import_module(name).__version__ for name in ("numpy", "scipy", "numba")}
-    return {"code": [*map(_hash_of, modules), package_hash()], "versions": versions}
+    names = ["numpy", "scipy", "numba", *(name for name in ("torch",) if name in study.needs)]
+    return {"code": [*map(_hash_of, modules), package_hash()], "versions": versions_of(*names)}
+
+
+def versions_of(*names: str) -> dict[str, str]:
+    """The versions of packages, of those that are installed."""
+    there = [name for name in names if find_spec(name)]
+    return {name: version(name) for name in there}
 
 
 @cache
@@ -381,9 +389,12 @@ class _Run:
         return same and all(file.exists() for file in files)
 
     def left(self) -> Iterator[Chunk]:
-        """The chunks that are not on file, as they are handed over."""
+        """The chunks that are not on file; first those of the first seeds, at every point.
+
+        What chunks of one point share (`kept`) is so made once, and not by several processes.
+        """
         for name, chunks in self.chunks.items():
-            for chunk in chunks:
+            for chunk in sorted(chunks, key=lambda chunk: chunk.seeds[0]):
                 if chunk.name in self.missing[name]:
                     self.watch(name, "running")
                     yield chunk
