@@ -178,9 +178,10 @@ class _Audit:
             words.append(f"the table has {rows} rows, the record {record['rows']}")
         if record["verdict"] != found["verdict"] and record["verdict"] in ("holds", "fails"):
             words.append(f"the verdict is {record['verdict']}, by its table {found['verdict']}")
-        for one, other in zip_longest(record["checks"], found["checks"], fillvalue={}):
-            seen = [np.array([float(row.get("seen", np.nan))]) for row in (one, other)]
-            if {**one, "seen": 0} != {**other, "seen": 0} or not _same(*seen):
+        pairs: Any = zip_longest(record["checks"], found["checks"], fillvalue={})
+        for one, other in pairs:
+            was, now = (np.array([float(row.get("seen", np.nan))]) for row in (one, other))
+            if {**one, "seen": 0} != {**other, "seen": 0} or not _same(was, now):
                 words.append(f"the check {one} is {other or 'none'} by its table")
         return words
 

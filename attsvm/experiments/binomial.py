@@ -33,7 +33,7 @@ def chance(first: tuple[int, int], second: tuple[int, int]) -> float:
     """
     from scipy.stats import fisher_exact
 
-    return float(fisher_exact([[k, n - k] for k, n in (first, second)]).pvalue)
+    return float(fisher_exact(np.array([[k, n - k] for k, n in (first, second)])).pvalue)
 
 
 def beyond_chance(chances: Sequence[float], level: float) -> Bools:

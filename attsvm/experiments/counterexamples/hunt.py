@@ -159,8 +159,11 @@ class Hunt(Tally):
     def of_dict(saved: dict[str, Any], statement: Statement) -> Hunt:
         """The hunt of `to_dict`."""
         hunt = Hunt(**{name: saved[name] for name in _kept()})
+        hunt.blocks, hunt.tried, hunt.held, hunt.doubtful = (
+            int(saved[name]) for name in ("blocks", "tried", "held", "doubtful")
+        )
         hunt.best = -np.inf if saved["best"] is None else float(saved["best"])
-        hunt.covered = Counter(saved["covered"])
+        hunt.covered, hunt.largest = Counter(saved["covered"]), dict(saved["largest"])
         hunt.rises = [(int(a), float(b)) for a, b in saved["rises"]]
         if (kept := saved["found"]) is not None:
             drawn = arrays(kept["drawn"])

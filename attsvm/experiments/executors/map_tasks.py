@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -39,7 +39,7 @@ class _Try(Generic[T]):
 
 def map_tasks(
     work: Callable[[T], R], tasks: Iterable[T], engine: Engine, *, retries: int = 2
-) -> Iterator[tuple[T, R | Failure[T]]]:
+) -> Generator[tuple[T, R | Failure[T]], None, None]:
     """(task, work(task)) of every task, as results come; a Failure for one that fails for good.
 
     work: a function of a module, with tasks and results that can be pickled. tasks: drawn from as
@@ -76,8 +76,8 @@ def map_tasks(
                 executor = executor or engine.open()
                 try:
                     running[executor.submit(work, attempt.task)] = attempt
-                except BrokenExecutor as error:
-                    refused = error
+                except BrokenExecutor as refusal:
+                    refused = refusal
                     suspects.append(attempt)
             if not running and refused is None:
                 break
