@@ -4,6 +4,7 @@ import numpy as np
 
 from attsvm.experiments.studies.d.figure_2 import CURVES, PUBLISHED, published
 from attsvm.experiments.studies.shared import sentence_runs as shared
+from attsvm.experiments.study import EXAMPLE
 from attsvm.experiments.table import as_frame
 
 
@@ -26,7 +27,7 @@ def test_numbers_and_curves_of_a_long_table():
 
 
 def test_an_example_counts_once_however_many_chunks_hold_it():
-    table = _table([shared.EXAMPLE, shared.EXAMPLE])
+    table = _table([EXAMPLE, EXAMPLE])
     assert len(shared.numbers_of(table)) == 1
     assert shared.curves_of(table, "loss").shape == (2, 1)
 

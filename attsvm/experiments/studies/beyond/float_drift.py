@@ -65,7 +65,8 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     end = {name: rows for name, rows in table[table.step == table.step.max()].groupby("run")}
     length = {name: rows["size"].median() / rows.way.max() for name, rows in end.items()}
     wrong = table[(table.run == "plain") & (table.apart < 0.99) & (table.step > 0)]
-    first = wrong.groupby("seed").step.min().reindex(end["plain"].seed, fill_value=np.inf)
+    steps = wrong.groupby("seed").step.min().astype(float)
+    first = steps.reindex(end["plain"].seed, fill_value=np.inf)
     yield at_least("exact: median cosine to the certified direction",
                    end["exact"].cosine.median(), thresholds["exact"])  # fmt: skip
     yield at_most("plain: median cosine to the certified direction",

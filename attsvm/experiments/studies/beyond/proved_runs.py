@@ -325,4 +325,5 @@ STUDY = Study(
         "run": {"further": 100, "block": 2},
     },
     figure=figure,
+    tolerances={"wide": 1e-3},
 )
