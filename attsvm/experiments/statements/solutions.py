@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats
 from attsvm.experiments.statements.parts import exact, floats
-from attsvm.experiments.statements.parts.exact import RATIONALS, Exact, written
+from attsvm.experiments.statements.parts.exact import RATIONALS, written
 from attsvm.experiments.statements.statement import (
     Confirmation,
-    Field,
     Instance,
     NoProof,
     Space,
@@ -18,10 +16,7 @@ from attsvm.experiments.statements.statement import (
     X,
     Z,
 )
-from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
-from attsvm.problem.tokens import Tokens
-from attsvm.solvers.solve import certify, solve
 from attsvm.theory.optima import optimality
 
 # ---------------------------------------------------------------- separability
@@ -202,61 +197,6 @@ def _confirm_cone(one: Instance) -> Confirmation:
     )
 
 
-# ---------------------------------------------------------------- certificates
-
-
-def _apart(one: Instance) -> float:
-    """How far two solves of one problem, its inputs and tokens in another order, lie apart.
-
-    As a share of the norm, less what their certified gaps allow.
-    """
-    X, norm = one["X"], norm_of("l3")
-    n, T, _ = X.shape
-    back = np.concatenate([[0], np.arange(T - 1, 0, -1)])
-    first = solve(Problem.of(Tokens(X), [0] * n), norm)
-    second = solve(Problem.of(Tokens(X[::-1][:, back]), [0] * n), norm)
-    if first.W is None or second.W is None:
-        return 1.0 if (first.W is None) != (second.W is None) else -1.0
-    middle = float(norm.value((np.asarray(first.W) + np.asarray(second.W)) / 2))
-    # Half way between two solutions is feasible, and shorter than either unless they are one.
-    return float(max(first.lower, second.lower) / middle) - 1
-
-
-def _with_multipliers(drawn: dict[str, Floats]) -> dict[str, Floats]:
-    """λ ≥ 0, one for each token but the first of an input."""
-    return drawn | {"multipliers": abs(drawn["multipliers"][:, 1:]).ravel()}
-
-
-def _exact_bounds(one: Instance) -> tuple[Exact, Exact, Exact]:
-    """(margins of W, ‖W‖², ‖A*λ‖²) in rationals, of the prompt that keeps the first tokens."""
-    rows, W = exact.rows_of(one, one.first), exact.fractions(one["p0"])
-    total = exact.fractions(one["multipliers"]) @ rows
-    return rows @ W, W @ W, total @ total
-
-
-def _positive_margins(one: Instance) -> bool:
-    """W keeps the first tokens, and Σ λ > 0."""
-    return bool(one["multipliers"].any()) and min(_exact_bounds(one)[0]) > 0
-
-
-def _lower_above_upper(one: Instance) -> float:
-    """lower/upper − 1 of the certificate of W and λ."""
-    problem = Problem.of(one.tokens, list(one.first))
-    found = certify(problem, "frobenius", one["p0"][:, None], one["multipliers"])
-    if not np.isfinite(found.upper) or not np.isfinite(found.lower):
-        return 1.0
-    return float(found.lower / found.upper) - 1
-
-
-def _confirm_bounds(one: Instance) -> Confirmation:
-    """(Σλ)² min(margin)² ≤ ‖W‖²‖A*λ‖² in rationals."""
-    margins, size, dual = _exact_bounds(one)
-    left = (exact.fractions(one["multipliers"]).sum() * min(margins)) ** 2
-    return Confirmation(
-        left > size * dual, RATIONALS, f"{left} against {size * dual} by Cauchy and Schwarz"
-    )
-
-
 STATEMENTS = (
     Statement(
         "separability",
@@ -314,34 +254,6 @@ STATEMENTS = (
         violation=_is_not_global,
         confirm=_confirm_not_global,
         proves="tight tokens and scores in rationals",
-    ),
-    Statement(
-        "power-unique",
-        title="The ℓ3 problem has one solution",
-        says="For 1 < p < ∞ the ℓp problem has one solution (strict convexity; tried at p = 3): "
-        "two solves agree, and no point between them is shorter than the certified least norm.",
-        kind="theorem",
-        space=Space({"n": (1, 2), "T": (2, 3), "d": (1, 3)}, (X,)),
-        premises=floats.keeps_first,
-        violation=_apart,
-        block=50,
-    ),
-    Statement(
-        "weak-duality",
-        title="No multipliers prove more than a W attains",
-        says="(Σ λ)/‖Σ λ_k Δ_k‖ ≤ ‖W‖/min margin for every λ ≥ 0 and every W with positive "
-        "margins: lower ≤ upper in every certificate (a self-test of attsvm.certify).",
-        kind="theorem",
-        space=Space(
-            {"n": (1, 2), "T": (2, 3), "d": (1, 3)},
-            (X, Field("p0", ("d",)), Field("multipliers", ("n", "T"))),
-            make=_with_multipliers,
-        ),
-        premises=_positive_margins,
-        violation=_lower_above_upper,
-        confirm=_confirm_bounds,
-        proves=RATIONALS,
-        tolerance=0.0,
     ),
     Statement(
         "every-input-tight",

@@ -305,6 +305,11 @@ def test_nothing_found_is_said_in_a_sentence(run):
     assert "no counterexample among" in found.out
 
 
+def test_the_id_of_a_claim_with_one_statement_is_hunted(run):
+    found = run("hunt", "B.low-rank", "--instances", 50, "--json")
+    assert found.code == 0 and found.report["statement"] == "low-rank"
+
+
 def test_a_statement_of_ones_own(run, own, tmp_path):
     found = run("hunt", f"{own}:below", "--out", tmp_path / "below")
     assert found.code == 5  # without an exact check it is a candidate
@@ -320,6 +325,7 @@ def test_a_statement_of_ones_own(run, own, tmp_path):
         (["{own}:missing"], "has no missing"),
         (["A.joint-path"], "cannot be hunted; these statements can"),
         (["equal-score"], "nearest are equal-scores"),
+        (["B.equal-scores-global"], "to hunt: equal-scores-one-input, equal-scores"),
         ([], "name a statement to hunt"),
         (["low-rank", "--seconds", "-1"], "needs a positive time"),
         (["low-rank", "--engine", "loca"], "nearest is local"),
