@@ -54,10 +54,6 @@ MEANING = {
     "are not met and the statement is from memory.",
     "differs": "The statement holds, or fails, in another way than what is published.",
 }
-KNOWN_FROM = (
-    "The source of a statement stands beside its verdict. A statement from memory holds or is "
-    "undecided; it is never said to fail."
-)
 # What fails is of two kinds.
 FAILING = {False: "Statements of papers that fail", True: "Questions of ours, answered no"}
 # Letter -> key of the paper in the bibliography.
@@ -115,7 +111,7 @@ def render_report(folder: Path, records: list[Record]) -> str:
         skip=("studies", "the studies"),
         records=records, papers=list(dict.fromkeys(str(record["paper"]) for record in records)),
         counts=counts, verdicts=shown, marks=MARKS, sources=SOURCES, meaning=MEANING, lead=LEAD,
-        known_from=KNOWN_FROM, failing=failing, papers_known=PAPERS, paper_title=paper_title,
+        failing=failing, papers_known=PAPERS, paper_title=paper_title,
         kinds=list(dict.fromkeys(kind_words(record) for record in records)),
         size="small counts (quick)" if quick == len(records) else "full size" if not quick else
         f"{quick} of {len(records)} quick",
@@ -128,7 +124,7 @@ def render_report(folder: Path, records: list[Record]) -> str:
         style_of=lambda verdict: str(verdict).split()[0],
         many=lambda count, noun: many(count) if noun == "study" else f"{count:,} {noun}s",
         verdict_for=verdict_for, failing_words=failing_words, kind_words=kind_words,
-        is_different=is_different, said_of=_said_of, judged_words=judged_words,
+        is_different=is_different, judged_words=judged_words,
         search_words=_search_words, facts=_facts, rerun_command=rerun_command,
         config_of=_config_of,
         met_words=lambda met: {True: "met", False: "not met"}.get(met, "reported"),
@@ -189,15 +185,6 @@ def kind_words(record: Mapping[str, Any]) -> str:
     """What is judged: a theorem from memory is a statement under test."""
     kind = str(record.get("kind", ""))
     return "statement" if kind == "theorem" and record.get("source") == "from memory" else kind
-
-
-def _said_of(record: Record) -> str:
-    """What a failing statement is, by its source."""
-    if is_question(record):
-        return "What was asked"
-    words = {"from memory": "What is recalled", "derived": "What follows",
-             "code": "What is released"}  # fmt: skip
-    return words.get(str(record.get("source")), "What was read")
 
 
 def proof_words(record: Record) -> str:

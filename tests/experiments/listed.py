@@ -42,8 +42,8 @@ _AUDIT = (
     "(`--share`, `--seed`), measures them again and compares every column, within 1e-6 relative to",
     "the larger value; rows that are missing, invented or changed are named, and the exit code is",
     "5. With m of N instances measured again, rows forged in k of them are found with probability",
-    "1 − C(N − k, m)/C(N, m): one in ten of the draws for one row, 96 in 100 for thirty rows of many;",
-    "`--share 1` measures all. On another processor, sums in another order change last digits, which grow in mirror",
+    "1 − C(N − k, m)/C(N, m): 0.1 for one row, 0.96 for thirty rows of many; `--share 1` measures",
+    "all. On another processor, sums in another order change last digits, which grow in mirror",
     "descent, in runs on factors and in networks: there a number may differ by more.",
 )
 

@@ -275,7 +275,11 @@ def _search(
         with closing(map_tasks(work, numbers(), engine)) as results:
             for index, tally in results:
                 if isinstance(tally, Failure):
-                    raise Unsupported(tally.error.removeprefix("Unsupported: "))
+                    found = [t.candidate for t in waiting.values() if t.candidate is not None]
+                    if not found:
+                        raise Unsupported(tally.error.removeprefix("Unsupported: "))
+                    known.candidate = found[0]  # of a later block: it is not lost
+                    return
                 waiting[index] = tally
                 while known.blocks in waiting:
                     known.add(waiting.pop(known.blocks))

@@ -5,6 +5,8 @@ import runpy
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from attsvm.cli.problem_file import read_problem
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.counterexamples import Hunt, hunt
 from attsvm.experiments.counterexamples.hunt import found_from
+from attsvm.experiments.counterexamples.search import Tally
 from attsvm.experiments.statements import STATEMENTS, Confirmation, Field, Space, Statement
 from tests.cli.command import refused
 from tests.conventions.tree import ROOT
@@ -99,6 +102,23 @@ def test_a_hunt_that_is_killed_while_it_shrinks_has_written_what_it_found(tmp_pa
     kept = hunt(planted(), seed=1, out=tmp_path / "out")
     assert kept.status == "found" and far_apart(kept.found.instance) > 0
     assert "it is not shrunk, because the hunt was ended" in kept.message
+
+
+def test_a_fault_in_an_earlier_block_keeps_what_a_later_one_found(monkeypatch):
+    """Block 0 meets an instance without a violation after block 1 has found a counterexample."""
+    done = Event()
+
+    def searched(statement, seed, index):
+        if index == 0:
+            done.wait(30)
+            time.sleep(0.3)  # block 1 is counted first
+            raise Unsupported("the violation is nan")
+        done.set()
+        return Tally(tried=1, candidate={"x": [[4.0]]})
+
+    monkeypatch.setattr(sys.modules[hunt.__module__], "search_block", searched)
+    with ThreadPoolExecutor(2) as pool:
+        assert hunt(planted(), engine=pool).found.drawn["x"].tolist() == [[3.0]]
 
 
 QUICK = ("every-input-tight", "proposition-2", "weak-order")
