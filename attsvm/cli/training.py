@@ -294,8 +294,8 @@ def _until(
         raise Unsupported(f"--until {until} needs a predicted norm, which {said} has not")
     if not 0 < share < 1:
         raise Unsupported(f"--until is {share:g}: a share lies between 0 and 1")
-    custom = parts["model"] if isinstance(parts["model"], Model) else None
-    return until_margin_share(archive.tokens, head, norm=norm, share=share, model=custom)
+    form = model_of(parts["model"])
+    return until_margin_share(archive.tokens, head, norm=norm, share=share, model=form)
 
 
 def _read_tokens(asked: Mapping[str, Any]) -> Archive:
