@@ -11,7 +11,6 @@ from tests.conventions.tree import ROOT, modules, show, texts
 # A key is a word with a year in it: [lawson1974nnls]. Maths in brackets has no such word.
 CITED = re.compile(r"\[([A-Za-z][A-Za-z-]*\d{4}\w*)\]")
 KEY = re.compile(r"[a-z]+\d{4}[a-z]+")
-BIBLIOGRAPHY = "attsvm.references"
 
 
 def docstrings(tree: ast.Module) -> list[str]:

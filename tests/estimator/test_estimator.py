@@ -138,13 +138,6 @@ def test_a_run_that_leaves_the_floats_warns_once():
     assert np.isfinite(wild.coef_).all() and wild.n_iter_ < 10
 
 
-def test_one_token_leaves_nothing_to_select():
-    X, y = task(20)
-    model = MaxMarginAttention(max_iter=50).fit(X[:, :1], y)
-    assert model.certificate_ is None and model.state_ == "unknown"
-    assert not model.selection_.any()
-
-
 @unsettled
 @pytest.mark.parametrize("names", [("no", "yes"), (0, 1), (True, False), (7.0, 3.0)])
 def test_any_two_classes_will_do(names):
