@@ -59,7 +59,7 @@ Optimizers = Annotated[
     option(
         "--optimizer",
         "NAME",
-        f"{', '.join(OPTIMIZERS)}; or FILE.py:NAME of a custom one. Several: see --model.",
+        f"{', '.join(OPTIMIZERS)}; or FILE.py:NAME of a custom one or a torch class. Several: see --model.",
         RUN,
         OPTIMIZERS,
         show_default="ngd",
@@ -88,7 +88,7 @@ Rates = Annotated[
         "X",
         "Step size. Several: see --model.",
         STEPS,
-        show_default="0.1; 0.05/√N on sentences",
+        show_default="the optimizer's own, or 0.1; 0.05/√N on sentences",
     ),
 ]
 Steps = Annotated[
@@ -229,7 +229,7 @@ def train_command(
     chosen: dict[str, list[Any]] = {
         "model": model or ["weight"],
         "optimizer": optimizer or ["ngd"],
-        "lr": lr or [0.1],
+        "lr": lr or [None],
     }
     several = max(map(len, chosen.values())) > 1
     _check_outputs(out, figure, several=several, force=force)
@@ -238,7 +238,7 @@ def train_command(
         check_out(proof, force=force)
     if causal is not None and not sequence:
         raise Unsupported("--causal and --no-causal go with --sequence")
-    for rate in chosen["lr"]:
+    for rate in lr or []:
         if not 0 < rate < math.inf:
             raise Unsupported(f"--lr is {rate:g}: a step size is positive and finite")
     given = {

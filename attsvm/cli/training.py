@@ -10,6 +10,8 @@ import codecs
 import time
 import zipfile
 from collections.abc import Mapping, Sequence
+from functools import partial
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path as FilePath
 from typing import Any
@@ -36,7 +38,7 @@ from attsvm.theory.comparison import (
 from attsvm.theory.convergence.prover import Since, proved_since, until_proved
 from attsvm.theory.limits import predict
 from attsvm.theory.outcome import Outcome, outcome, until_margin_share
-from attsvm.training.config import OptimizerConfig, choose_parts
+from attsvm.training.config import OptimizerConfig, choose_parts, rate_of
 from attsvm.training.heads import HEADS, Head, head_of
 from attsvm.training.losses import Loss, loss_of
 from attsvm.training.models import Model, model_of, with_head
@@ -73,10 +75,11 @@ def run_tokens(asked: Mapping[str, Any], given: set[str], parts: dict[str, Any])
     """Train once on the tokens of a file, and report; parts: the model, optimizer and loss."""
     file, head, resume = asked["file"], asked["head"], asked["resume"]
     archive = _read_tokens(asked)
+    options, lr = _read_options(asked["options"]), asked["lr"]
     config: dict[str, Any] = {
         **parts,
-        "options": _read_options(asked["options"]),
-        "lr": asked["lr"],
+        "options": options,
+        "lr": rate_of(parts["optimizer"], options) if lr is None else lr,
         **{name: asked[name] for name in SHARED},
     }
     start, seed = None, asked["seed"]
@@ -157,7 +160,13 @@ def run_several(asked: Mapping[str, Any], chosen: Mapping[str, Sequence[Any]], l
         init = {"init": _read_init(archive, model)} if asked["init"] == "file" else {}
         head = asked["head"] if read is None else read
         runs += [
-            RunConfig(model, optimizer, rate, head, {**shared, **init})
+            RunConfig(
+                model,
+                optimizer,
+                rate_of(optimizer, options) if rate is None else rate,
+                head,
+                {**shared, **init},
+            )
             for optimizer, rate in product(optimizers, chosen["lr"])
         ]
     begin = time.perf_counter()
@@ -307,6 +316,7 @@ def _describe(path: Path, found: Outcome, proved: Since | None) -> dict[str, Any
         "proved_since": None if proved is None else proved.step,
         "steps": int(path.steps[-1]),
         "diverged": path.diverged,
+        "underflow": path.underflow,
         "fails": [premise.name for premise in found.limit.failing],
     }
 
@@ -428,11 +438,16 @@ def _refuse_text(path: FilePath) -> None:
 def read_part(text: str, kind: str) -> Any:
     """What an option names: the text itself, or the object that FILE.py:NAME holds.
 
-    kind: optimizer, model, loss or head. Of an optimizer the function that makes it will do.
+    kind: optimizer, model, loss or head. Of an optimizer the function that makes it will do, or a
+    class of torch.optim.Optimizer, which is wrapped.
     """
     if not is_outside(text):
         return text
     found = load_object(text, f"a {kind}")
+    if kind == "optimizer" and isinstance(found, type) and find_spec("torch") is not None:
+        from attsvm.torch import as_optimizer
+
+        return partial(as_optimizer, found)
     if isinstance(found, KINDS[kind]) or (kind == "optimizer" and callable(found)):
         return found
     raise Unsupported(f"{text} is no {KINDS[kind].__name__}: it is {found!r}")

@@ -29,7 +29,7 @@ from attsvm.solvers.solve import solve
 from attsvm.theory import measures
 from attsvm.theory.convergence.prover import Since, proved_since
 from attsvm.theory.outcome import Outcome, outcome
-from attsvm.training.config import plain_options
+from attsvm.training.config import plain_options, rate_of
 from attsvm.training.models import SENTENCE_MODELS, Model, model_of
 from attsvm.training.optimizers import Optimizer, RuleLike, optimizer_of
 from attsvm.training.path import Path
@@ -231,7 +231,7 @@ def compare(
     tokens: Tokens,
     *,
     optimizers: Iterable[RuleLike] = ("ngd", "gd", "sign", "spectral"),
-    lrs: Iterable[float] = (0.1,),
+    lrs: Iterable[float] | None = None,
     models: Iterable[str | Model] = ("weight",),
     head: Any = None,
     steps: int = 1000,
@@ -248,7 +248,7 @@ def compare(
     tokens : Tokens
         One instance with labels.
     optimizers, lrs, models : list
-        All combinations are trained.
+        All combinations are trained; without lrs each optimizer with its own step size, or 0.1.
     head : array (d,) or Head, optional
         As in `train`; models that train their own are not given it.
     steps : int, default: 1000
@@ -279,15 +279,15 @@ def compare(
     for name in ("start", "stop"):
         if more.get(name) is not None:
             raise Unsupported(f"{name} belongs to one run: train it alone, with attsvm.train")
-    families = {"optimizers": listed(optimizers, "optimizers"), "lrs": listed(lrs, "lrs")}
+    families = {"optimizers": listed(optimizers, "optimizers")}
     families["models"] = listed(models, "models")
     options = plain_options(more.get("options"))
     check_optimizers(families["optimizers"], options)
+    rates = [] if lrs is None else [positive(lr, "lr") for lr in listed(lrs, "lrs")]
     asked = [
-        RunConfig(model, optimizer, positive(lr, "lr"), head_for(head, model), dict(more))
-        for model, optimizer, lr in product(
-            families["models"], families["optimizers"], families["lrs"]
-        )
+        RunConfig(model, optimizer, rate, head_for(head, model), dict(more))
+        for model, optimizer in product(families["models"], families["optimizers"])
+        for rate in rates or [rate_of(optimizer, options)]
     ]
     return compare_runs(tokens, asked, steps=steps, norms=norms, progress=progress)
 
