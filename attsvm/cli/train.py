@@ -59,7 +59,8 @@ Optimizers = Annotated[
     option(
         "--optimizer",
         "NAME",
-        f"{', '.join(OPTIMIZERS)}; or FILE.py:NAME of a custom one or a torch class. Several: see --model.",
+        f"{', '.join(OPTIMIZERS)}; or FILE.py:NAME of a custom one or a torch class. "
+        "Several: see --model.",
         RUN,
         OPTIMIZERS,
         show_default="ngd",

@@ -234,8 +234,11 @@ def _limit(ax: Axes, path: Path, found: Outcome, b: int, proved: Since | None) -
     )
 
 
-# Panels side by side, on a screen and in print.
-_ACROSS = {"screen": 4, "paper": 2}
+def _across(count: int, look: str) -> int:
+    """How many of so many panels are side by side."""
+    return 2 if look == "paper" else 3 if count in (3, 5, 6) else 4
+
+
 # Letters of a name in the legend.
 _NAME = 40
 
@@ -243,19 +246,24 @@ _NAME = 40
 def comparison_picture(found: Comparison, *, look: str = "screen") -> Figure:
     """A panel per norm, one for the direction, one for the proofs; a curve per run.
 
-    In each norm the runs whose limit theory places there are drawn thick: these should reach 0.
+    The last two are left out where no run has anything to show there. In each norm the runs whose
+    limit theory places there are drawn thick: these should reach 0.
     """
     names = [name if len(name) <= _NAME else name[: _NAME - 1] + "…" for name in found.names]
     shown = [(k, run) for k, run in enumerate(found.runs) if run.path is not None]
     last = max((int(run.path.steps[-1]) for _, run in shown if run.path is not None), default=1)
     with style.styled(look):
-        figure, axes = _panels(len(found.norms) + 2, look, len(names))
+        known = any(np.isfinite(run.correlation).any() for _, run in shown)
+        covered = any(run.outcome is not None and run.outcome.proof for _, run in shown)
+        figure, axes = _panels(len(found.norms) + known + covered, look, len(names))
         for ax, norm in zip(axes, found.norms, strict=False):
             _shares(ax, shown, norm)
-        direction, proof = axes[len(found.norms) : len(found.norms) + 2]
-        _direction(direction, shown)
-        _proofs(proof, shown, [names[k] for k, _ in shown], last)
-        across = _ACROSS[look]
+        if known:
+            _direction(axes[len(found.norms)], shown)
+        proof = axes[-1] if covered else None
+        if proof is not None:
+            _proofs(proof, shown, [names[k] for k, _ in shown], last)
+        across = _across(len(axes), look)
         for k, ax in enumerate(axes):
             step_axis(ax, last)
             if look == "paper":  # few numbers, so that they stand apart
@@ -272,10 +280,10 @@ def comparison_picture(found: Comparison, *, look: str = "screen") -> Figure:
 
 def _panels(count: int, look: str, curves: int) -> tuple[Picture, list[Axes]]:
     """A sheet with so many panels, and space for a legend below."""
-    across = _ACROSS[look]
+    across = _across(count, look)
     rows = -(-count // across)
     if look == "paper":
-        size = (style.COLUMN, 1.45 * rows + 0.16 * -(-curves // 2) + 0.1)
+        size = (style.COLUMN, 1.45 * rows + 0.16 * (curves + 1) + 0.1)
         pads = ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.02, wspace=0.02, hspace=0.02)
     else:
         size = (11.0, 0.9 + 2.5 * rows)
@@ -316,7 +324,7 @@ def _direction(ax: Axes, shown: list[tuple[int, ComparedRun]]) -> None:
         lowest = min(lowest, float(np.nanmin(apart, initial=1.0)))
     ax.set_yscale("log")
     ax.set_ylim(max(min(lowest, 0.1) * 0.6, _FLOOR), 2.5)
-    ax.set_title("Direction of own limit")
+    ax.set_title("Own limit")
     ax.set_ylabel("1 − correlation")
     if left_out:
         ax.text(0.98, 0.97, "unique limits alone", transform=ax.transAxes, ha="right", va="top",
@@ -348,10 +356,15 @@ def _legend(
     lines = [ax.plot([], [], linewidth=style.LINE * 1.6, **style.curve(k))[0] for k, _ in shown]
     labels = []
     for k, run in shown:
-        labels.append(names[k] if run.norm is None else f"{names[k]} → {run.norm}")
-    columns = 2 if look == "paper" else max(1, min(len(labels), 120 // (8 + max(map(len, labels)))))
+        known = f"{names[k]} → {run.norm}"
+        labels.append(f"{names[k]} ~ {run.nearest or 'none'}" if run.norm is None else known)
+    measured = any(run.norm is None for _, run in shown)
+    title = "→ theory; ~ nearest: measured, not proved" if measured else None
+    columns = max(1, min(len(labels), 120 // (8 + max(map(len, labels)))))
+    if look == "paper":
+        columns = 2 if max(map(len, labels)) < 20 else 1
     figure.legend(lines, labels, loc="outside lower left", ncols=columns, frameon=False,
-                  handlelength=2.6, columnspacing=1.2)  # fmt: skip
+                  handlelength=2.6, columnspacing=1.2, title=title, alignment="left")  # fmt: skip
 
 
 def _comparison_headline(found: Comparison) -> str:
