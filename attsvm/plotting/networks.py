@@ -80,118 +80,100 @@ def _shown(values: Floats) -> Floats:
     return np.where(np.isfinite(values) & (np.abs(values) < 1e30), values, np.nan)
 
 
-# Layers that have a colour of their own; more of them share one scale from light to dark.
-_OF_LAYERS = tuple(style.COLOURS.values())
-# Points: the numbers of heads.
-_SMALL = 7.0
-
-
-def attention_figure(rows: Sequence[Any], warned: Sequence[Any], *, level: float) -> Picture:
-    """Four panels over steps, one line a head, one colour a layer; a line has its head's number.
-
-    rows: as of attsvm.torch.MonitorRow. warned: with step, layer, head and expected; each is a
-    mark with its head's number in the third panel, at the step of its warning.
-    """
-    heads: dict[tuple[str, int], list[Any]] = defaultdict(list)
-    for row in rows:
-        heads[row.layer, row.head].append(row)
-    layers = list(dict.fromkeys(layer for layer, _ in heads))
-    colours = _layer_colours(layers)
-    with style.styled():
-        figure = Picture(figsize=(style.SIZE[0], style.SIZE[1] * 1.5), layout="constrained")
-        grid = figure.subplots(2, 2)
-        last = max(row.step for row in rows)
-        for ax, (name, title, label) in zip(grid.flat, _PANELS, strict=True):
-            for k, ((layer, head), own) in enumerate(heads.items()):
-                x = [row.step for row in own]
-                y = np.array([getattr(row, name) for row in own], dtype=float)
-                ax.plot(x, y, color=colours[layer], linewidth=style.LINE, alpha=0.85)
-                place = len(own) * (2 * k + 1) // (2 * len(heads))  # numbers stand side by side
-                _number(ax, x[place], y[place], head, colours[layer])
-            ax.set(title=title, ylabel=label, xlabel="step")
-            ax.set_xscale("symlog", linthresh=1, linscale=max(0.12 * math.log10(last + 1), 0.1))
-            ax.set_xlim(0, max(last * 1.1, 1))
-        _ceiling(grid[0, 0], heads, colours)
-        grid[0, 1].set_ylim(bottom=0)
-        grid[1, 0].set_ylim(-0.03, 1.03)
-        grid[1, 0].yaxis.set_major_locator(MaxNLocator(5))
-        grid[1, 0].set_ylabel(f"share of queries with attention ≥ {level:g}")
-        _mark_warnings(grid[1, 0], warned, colours)
-        lines = [grid[0, 0].plot([], [], color=colours[one])[0] for one in layers]
-        columns = max(1, min(4, len(layers), 100 // max(len(one) + 6 for one in layers)))
-        figure.legend(
-            lines,
-            layers,
-            title="Colours are layers, numbers on lines are attention heads.",
-            loc="outside lower left",
-            alignment="left",
-            ncols=columns,
-            frameon=False,
-            handlelength=1.6,
-        )
-    return figure
-
-
-def _number(ax: Axes, x: float, y: float, head: int, colour: Any) -> None:
-    """The number of a head on its line, on white; nothing where the line is not known."""
-    if math.isfinite(y):
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}
-        place: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": _SMALL, "bbox": box}
-        ax.annotate(str(head), (x, y), color=colour, **place)
-
-
+# Heads that have a line and a name of their own; of more, layers have colours and heads dashes.
+_OWN = 12
+# Names of saturating heads in the headline.
+_NAMED = 8
 _PANELS = (
     ("largest", "Largest logit", "scale · q·k, sampled queries"),
     ("entropy", "Entropy of attention", "mean, nats"),
-    ("saturated", "Saturated queries", ""),
+    ("saturated", "Saturated queries", "share of queries"),
     ("frobenius", "Norm of W_QK", "Frobenius, with the scale"),
 )
 
 
-def _layer_colours(layers: Sequence[str]) -> dict[str, Any]:
-    if len(layers) <= len(_OF_LAYERS):
-        return dict(zip(layers, _OF_LAYERS, strict=False))
+def attention_figure(rows: Sequence[Any], warned: Sequence[Any], *, level: float) -> Picture:
+    """Four panels over steps, one line a head; those that saturate are named, the warned thick.
+
+    rows: as of attsvm.torch.MonitorRow. warned: with step and name; each is a mark in the third
+    panel, at the step of its warning.
+    """
+    heads: dict[str, list[Any]] = defaultdict(list)
+    for row in rows:
+        heads[row.name].append(row)
+    lines = _head_lines(heads)
+    steps = {one.name: one.step for one in warned}
+    with style.styled():
+        figure = Picture(figsize=(style.SIZE[0], style.SIZE[1] * 1.5), layout="constrained")
+        grid = figure.subplots(2, 2)
+        last = max(row.step for row in rows)
+        for ax, (field, title, label) in zip(grid.flat, _PANELS, strict=True):
+            for name, own in heads.items():
+                wide = style.LINE * (2.4 if name in steps else 1.0)
+                y = [getattr(row, field) for row in own]
+                ax.plot([row.step for row in own], y, linewidth=wide, **lines[name])
+            ax.set(title=title, ylabel=label, xlabel="step")
+            ax.set_xscale("symlog", linthresh=1, linscale=max(0.12 * math.log10(last + 1), 0.1))
+            ax.set_xlim(0, max(last * 1.1, 1))
+        grid[0, 1].set_ylim(bottom=0)
+        saturation = grid[1, 0]
+        saturation.set(ylim=(-0.03, 1.08), ylabel=f"queries with attention ≥ {level:g}")
+        saturation.yaxis.set_major_locator(MaxNLocator(5))
+        for name, step in steps.items():
+            saturation.plot(step, 1.04, "v", color=lines[name]["color"], markersize=5)
+        if steps:
+            saturation.set_title("Saturated queries (▼: warned)")
+        _head_legend(figure, heads, lines)
+        done = [name for name, own in heads.items() if own[-1].saturated >= 0.5]
+        warned_of = [name for name in steps if name not in done]
+        headline = f"Saturated: {_named(done)}; warned of: {_named(warned_of)}"
+        figure.suptitle(headline, x=0.01, ha="left", weight="bold", fontsize=style.HEADING)
+    return figure
+
+
+def _named(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED] + ["…"] * (len(names) > _NAMED)) or "none"
+
+
+def _head_lines(heads: Mapping[str, list[Any]]) -> dict[str, dict[str, Any]]:
+    """Colour and dashes of each head's line."""
+    if len(heads) <= _OWN:
+        return {name: {**style.curve(k), "linestyle": style.DASHES[(k + k // 7) % 7]}
+                for k, name in enumerate(heads)}  # fmt: skip
+    layers = list(dict.fromkeys(own[0].layer for own in heads.values()))
     scale = colormaps["viridis"]
-    return {one: scale(0.92 * k / (len(layers) - 1)) for k, one in enumerate(layers)}
+    colours = {one: scale(0.92 * k / max(len(layers) - 1, 1)) for k, one in enumerate(layers)}
+    return {
+        name: {"color": colours[own[0].layer], "linestyle": style.DASHES[own[0].head % 7]}
+        for name, own in heads.items()
+    }
 
 
-def _ceiling(ax: Axes, heads: dict[tuple[str, int], list[Any]], colours: dict[str, Any]) -> None:
-    """The highest ceiling of each layer, dashed, where one is known, on a logarithmic scale."""
-    tops: dict[str, dict[int, float]] = defaultdict(dict)
-    for (layer, _), own in heads.items():
-        for row in own:
-            if math.isfinite(row.ceiling):
-                tops[layer][row.step] = max(row.ceiling, tops[layer].get(row.step, 0.0))
-    for layer, top in tops.items():
-        ax.plot(
-            list(top),
-            list(top.values()),
-            color=colours[layer],
-            linewidth=style.LINE,
-            linestyle="dashed",
-        )
-    if tops:
-        ax.set_yscale("symlog", linthresh=1, linscale=0.5)
-        ax.set_title("Largest logit (dashed: its ceiling)")
-
-
-def _mark_warnings(ax: Axes, warned: Sequence[Any], colours: dict[str, Any]) -> None:
-    said: dict[tuple[int, str], list[int]] = defaultdict(list)
-    for one in warned:
-        said[one.step, one.layer].append(one.head)
-    for (step, layer), heads in said.items():
-        ax.plot(step, 1.0, "v", color=colours[layer], markersize=5, clip_on=False)
-        ax.annotate(
-            " ".join(map(str, heads)),
-            (step, 1.0),
-            xytext=(0, 4 + _SMALL * list(colours).index(layer)),
-            textcoords="offset points",
-            color=colours[layer],
-            fontsize=_SMALL,
-            ha="center",
-        )
-    if warned:
-        ax.set_title("Saturated queries (▼: warned)")
+def _head_legend(
+    figure: Picture, heads: Mapping[str, list[Any]], lines: Mapping[str, dict[str, Any]]
+) -> None:
+    """A name for each line; of many heads one for each layer."""
+    shown = {name: f"{name} {own[0].layer}" for name, own in heads.items()}
+    title = "Attention heads and their layers"
+    if len(heads) > _OWN:
+        layers = {own[0].layer: name for name, own in reversed(heads.items())}
+        shown = {name: f"{name.partition('H')[0]} {layer}" for layer, name in layers.items()}
+        shown = dict(reversed(shown.items()))
+        title = "Layers by colour, heads of a layer by dashes"
+    samples = [
+        figure.axes[0].plot([], [], linewidth=style.LINE * 1.6, **lines[name])[0] for name in shown
+    ]
+    columns = max(1, min(6, 120 // (8 + max(map(len, shown.values())))))
+    figure.legend(
+        samples,
+        list(shown.values()),
+        title=title,
+        loc="outside lower left",
+        alignment="left",
+        ncols=columns,
+        frameon=False,
+        handlelength=2.6,
+    )
 
 
 # Kind of a head -> its colour and its mark, which differ in grey too.

@@ -241,7 +241,7 @@ class Comparison(Table):
             else run.nearest or ""
             for run in runs
         ]
-        columns = {"proved_since": "proved", "underflow": "no float", "correlation": "corr"}
+        columns = {"proved_since": "proof", "underflow": "no float", "correlation": "corr"}
         for name, head in columns.items():
             if not np.isnan(rows[name]).all():
                 table[head] = [_number(value) for value in rows[name]]

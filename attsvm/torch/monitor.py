@@ -292,7 +292,7 @@ class Monitor:
     def figure(self) -> Figure:
         """Plot every attention head over steps: logits, entropy, saturation, norms.
 
-        The heads that saturate are drawn thick and named.
+        The heads that saturate, or were warned of, are named in the headline.
         """
         from attsvm.plotting.networks import attention_figure
 
