@@ -11,7 +11,6 @@ stay as they were. scaled_dot_product_attention is wrapped where torch.nn.functi
 from __future__ import annotations
 
 import inspect
-import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -38,36 +37,33 @@ class Projection(NamedTuple):
     weight: Tensor
     bias: Tensor | None = None
 
-    def by_heads(self, heads: int) -> tuple[Tensor, Tensor | None]:
-        """M (heads, dh, d) and b (heads, dh), in double precision."""
-        M = self.weight.detach().double().unflatten(0, (heads, -1))
+    def by_heads(self, width: int) -> tuple[Tensor, Tensor | None]:
+        """M (H, dh, d) and b (H, dh), in double precision; width: dh."""
+        M = self.weight.detach().double().unflatten(0, (-1, width))
         b = self.bias
-        return M, None if b is None else b.detach().double().unflatten(0, (heads, -1))
+        return M, None if b is None else b.detach().double().unflatten(0, (-1, width))
 
     def of(self, x: Tensor, heads: int) -> Tensor:
-        """q or k of inputs (…, d), as (…, heads, dh)."""
+        """q or k of inputs (B, L, d), as (B, heads, L, dh)."""
         M, b = self.weight.detach(), None if self.bias is None else self.bias.detach()
-        return F.linear(x.detach().to(M.dtype), M, b).unflatten(-1, (heads, -1))
+        return F.linear(x.detach().to(M.dtype), M, b).unflatten(2, (heads, -1)).transpose(1, 2)
 
 
 @dataclass(frozen=True, eq=False)
 class Call:
     """One call of attention.
 
-    layer: its name in the model. heads: H; keys may have fewer, each for H/key_heads queries in
-    turn. size: (B, L, S). q (B, H, L, dh), k (B, key_heads, S, dh): None where the projections make
-    them. mask: booleans, True where a key is present, or numbers that are added, of a shape that
-    broadcasts to (B, H, L, S). inputs: what the layer read for queries, keys and values. owner: the
-    model with one W that made the call.
+    layer: its name in the model. q (B, H, L, dh); k (B, H, S, dh), or with fewer heads, each for as
+    many queries in turn. mask: booleans, True where a key is present, or numbers that are added, of
+    a shape that broadcasts to (B, H, L, S). query, key: what made q and k of the inputs, which the
+    layer read for queries, keys and values; None where not known. owner: the model with one W that
+    made the call.
     """
 
     layer: str
-    heads: int
-    key_heads: int
-    size: tuple[int, int, int]
+    q: Tensor
+    k: Tensor
     scale: float
-    q: Tensor | None = None
-    k: Tensor | None = None
     mask: Tensor | None = None
     causal: bool = False
     query: Projection | None = None
@@ -76,26 +72,21 @@ class Call:
     owner: Attention | None = None
 
     @property
-    def like(self) -> Tensor:
-        """A tensor with the device and precision of the queries."""
-        return self.q if self.q is not None else self._need(0)[0]
+    def heads(self) -> int:
+        """H."""
+        return self.q.shape[1]
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """(B, L, S)."""
+        return self.q.shape[0], self.q.shape[2], self.k.shape[2]
 
     def logits(self, b: Tensor, l: Tensor) -> tuple[Tensor, Tensor]:
         """(scale · q·k, the same with what masks add: −inf where no key is), each (nb, H, m, S).
 
         b (nb,): sequences; l (nb, m): places of queries in them.
         """
-        rows = b[:, None]
-        if self.q is not None:
-            q = self.q.detach()[rows, :, l]
-        else:
-            x, M = self._need(0)
-            q = M.of(x[rows, l], self.heads)
-        if self.k is not None:
-            k = self.k.detach()[b]
-        else:
-            x, M = self._need(1)
-            k = M.of(x[b], self.key_heads).transpose(1, 2)
+        q, k = self.q.detach()[b[:, None], :, l], self.k.detach()[b]
         kind = torch.promote_types(torch.promote_types(q.dtype, k.dtype), torch.float32)
         q, k = q.to(kind).transpose(1, 2), k.to(kind)
         k = k.repeat_interleave(self.heads // k.shape[1], dim=1)
@@ -119,13 +110,6 @@ class Call:
             out = shut if out is None else out + shut
         return out
 
-    def _need(self, side: int) -> tuple[Tensor, Projection]:
-        """The input and projection of the queries (0) or the keys (1)."""
-        M = (self.query, self.key)[side]
-        if self.inputs is None or M is None:
-            raise RuntimeError("a call has q and k, or inputs and projections")
-        return self.inputs[side], M
-
     def weights(self) -> tuple[Tensor, Tensor] | None:
         """(A, K) in double precision with W = scale · Kᵀ A for each head; None where not known.
 
@@ -134,11 +118,11 @@ class Call:
         """
         if self.query is None or self.key is None:
             return None
-        A, b = self.query.by_heads(self.heads)
+        A, b = self.query.by_heads(self.q.shape[3])
         if b is not None:
             A = torch.cat([A, b[..., None]], dim=2)
-        K, _ = self.key.by_heads(self.key_heads)
-        return A, K.repeat_interleave(self.heads // self.key_heads, dim=0)
+        K, _ = self.key.by_heads(self.q.shape[3])
+        return A, K.repeat_interleave(self.heads // len(K), dim=0)
 
 
 def _additive(mask: Tensor, kind: torch.dtype) -> Tensor:
@@ -201,56 +185,49 @@ def call_of_function(
     if q.ndim == 3:
         q, k = q[:, None], k[:, None]
         mask = mask[:, None] if mask is not None and mask.ndim == 3 else mask
-    made: dict[str, Any] = {"key_heads": k.shape[1]}
+    query = key = None
     names = next((pair for pair in PAIRS if pair[0] in seen and pair[1] in seen), None)
     packed = next((seen[name] for name in PACKED if name in seen), None)
     if names is not None:
-        found = _projection(seen[names[0]], q), _projection(seen[names[1]], k)
+        query, key = _made(seen[names[0]], q), _made(seen[names[1]], k)
     elif packed is not None:
-        wide = q.shape[1] * q.shape[3]
-        more = wide + k.shape[1] * k.shape[3]
-        parts = slice(wide), slice(wide, more)
-        found = _projection(packed, q, parts[0]), _projection(packed, k, parts[1])
-    else:
-        found = None, None
-    query, key = found
+        wide, more = q.shape[1] * q.shape[3], k.shape[1] * k.shape[3]
+        query = _made(packed, q, slice(wide))
+        key = _made(packed, k, slice(wide, wide + more))
+    known: dict[str, Any] = {}
     if query is not None and key is not None:
-        made = {"query": query[0], "key": key[0], "key_heads": key[1]}
-        made["inputs"] = (query[2], key[2], key[2])
-    scale = given.get("scale")
+        known = {"query": query.map, "key": key.map, "inputs": (query.x, key.x, key.x)}
     return Call(
         layer,
-        heads=q.shape[1],
-        size=(q.shape[0], q.shape[2], k.shape[2]),
-        scale=1 / math.sqrt(q.shape[3]) if scale is None else float(scale),
-        q=q,
-        k=k,
+        q,
+        k,
+        scale=given.get("scale") or q.shape[3] ** -0.5,
         mask=mask,
         causal=bool(given.get("is_causal", False)),
-        **made,
+        **known,
     )
 
 
-def _projection(
-    found: RanProjection, x: Tensor, part: slice = slice(None)
-) -> tuple[Projection, int, Tensor] | None:
-    """What made x (B, H, L, dh), for how many heads, and of what input.
+def _made(found: RanProjection, x: Tensor, part: slice = slice(None)) -> RanProjection | None:
+    """The part of a projection that made x (B, H, L, dh); None unless every length is the same.
 
-    None unless it gave every query or key its length; one sequence is enough to see this.
+    One sequence is enough to see this.
     """
-    out, given, width = found.out.detach()[:1, ..., part], x.detach()[:1].float(), x.shape[3]
+    out, width = found.out.detach()[:1, ..., part], x.shape[3]
     if out.ndim != 3 or out.shape[1] != x.shape[2] or out.shape[2] % width:
         return None
-    heads = out.shape[2] // width
-    if x.shape[1] % heads:
+    many, rest = divmod(x.shape[1] * width, out.shape[2])
+    if rest:
         return None
-    mine = out.float().unflatten(2, (heads, width)).norm(dim=-1).transpose(1, 2)
-    mine = mine.repeat_interleave(x.shape[1] // heads, dim=1)
+    mine = out.float().unflatten(2, (-1, width)).norm(dim=-1).transpose(1, 2)
+    theirs = x.detach()[:1].float().norm(dim=-1)
     close = 1e-4 if x.dtype in (torch.float32, torch.float64) else 2e-2
-    if not torch.allclose(mine, given.norm(dim=-1), rtol=close, atol=close * 1e-2):
+    if not torch.allclose(mine.repeat_interleave(many, dim=1), theirs, close, close * 1e-2):
         return None
     weight, bias = found.map
-    return Projection(weight[part], None if bias is None else bias[part]), heads, found.x
+    return RanProjection(
+        Projection(weight[part], None if bias is None else bias[part]), found.x, out
+    )
 
 
 def call_of_multihead(layer: str, module: nn.MultiheadAttention, given: Mapping[str, Any]) -> Call:
@@ -273,15 +250,15 @@ def call_of_multihead(layer: str, module: nn.MultiheadAttention, given: Mapping[
     else:
         W_q, W_k = module.q_proj_weight, module.k_proj_weight
     b_q, b_k, _ = (None,) * 3 if module.in_proj_bias is None else module.in_proj_bias.chunk(3)
+    query, key = Projection(W_q, b_q), Projection(W_k, b_k)
     return Call(
         layer,
-        heads=H,
-        key_heads=H,
-        size=(B, x.shape[1], y.shape[1]),
-        scale=1 / math.sqrt(module.embed_dim // H),
+        query.of(x, H),
+        key.of(y, H),
+        scale=(module.embed_dim // H) ** -0.5,
         mask=_merge(mask, pad, B, H),
-        query=Projection(W_q, b_q),
-        key=Projection(W_k, b_k),
+        query=query,
+        key=key,
         inputs=(x, y, z),
     )
 
@@ -311,15 +288,14 @@ def call_of_single(layer: str, module: Attention, given: Mapping[str, Any]) -> C
     z = torch.ones(len(X), 1, dtype=X.dtype, device=X.device) if z is None else z
     W = module.W.detach()
     W = W if W.ndim == 2 else W[:, None]
+    query = Projection(W)
     return Call(
         layer,
-        heads=1,
-        key_heads=1,
-        size=(len(X), 1, X.shape[1]),
+        query.of(z[:, None], 1),
+        keys[:, None],
         scale=1.0,
-        k=keys[:, None],
         mask=None if mask is None else mask[:, None, None],
-        query=Projection(W),
+        query=query,
         key=Projection(torch.eye(len(W), dtype=W.dtype, device=W.device)),
         inputs=(z[:, None], keys, X),
         owner=module,
@@ -486,7 +462,7 @@ class AttentionHooks:
             self._read(call)
 
     def _read(self, call: Call) -> None:
-        with torch.no_grad(), torch.autocast(call.like.device.type, enabled=False):
+        with torch.no_grad(), torch.autocast(call.q.device.type, enabled=False):
             self._take(call)
 
 

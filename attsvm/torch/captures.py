@@ -239,7 +239,7 @@ def _check_logits(call: Call, mine: Tensor, theirs: Tensor) -> None:
     """Raises Unsupported unless the logits of W are the head's own, up to a constant a query."""
     apart = mine - theirs
     apart = (apart - apart.mean(dim=-1, keepdim=True)).abs().max()
-    close = _CLOSE.get(call.like.dtype, _OTHERWISE)
+    close = _CLOSE.get(call.q.dtype, _OTHERWISE)
     if not float(apart) <= close * max(float(theirs.abs().max()), 1.0):
         raise Unsupported(
             f"{call.layer}: queries or keys are changed between projection and softmax (rotary "

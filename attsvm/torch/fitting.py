@@ -23,13 +23,13 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.optim import Optimizer
 
-from attsvm._utils.arrays import Floats
 from attsvm._utils.expected import expect, file_path, flag, function, positive, shown
 from attsvm._utils.files import beside, check_in
+from attsvm._utils.result import Summary, Table
 from attsvm.datasets import LABELLED
 from attsvm.datasets.labelled import PAD, Labelled, Vocabulary
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.torch.config import TrainConfig, check_optimizer, optimizers_of
+from attsvm.torch.config import TrainConfig, check_config, optimizers_of
 from attsvm.torch.networks import ImageClassifier, Network, Sizes, TextClassifier
 
 CHECKPOINT = "checkpoint.pt"
@@ -70,17 +70,17 @@ class FitRecord(NamedTuple):
     norm_V: float
 
 
-@dataclass(frozen=True)
-class FitResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class FitResult(Table):
     """A trained network and its records. Accuracies are shares, 0 to 1.
 
-    stopped: why it ended: epochs, stop_accuracy, patience or collapse. chance: the training
-    accuracy of the most frequent class. seconds: of training and measuring.
+    stopped: why it ended: epochs, stop_accuracy or collapse. chance: the training accuracy of the
+    most frequent class. seconds: of training and measuring.
 
     >>> from attsvm.torch import TrainConfig, fit, load_data
     >>> config = TrainConfig("images", data="digits", patch=4, train_count=50, epochs=1)
     >>> result = fit(config, load_data(config))
-    >>> result.parameters, len(result["valid_accuracy"]) == len(result.records)
+    >>> result.parameters, len(result.to_frame()) == len(result.records)
     (69194, True)
     """
 
@@ -89,12 +89,18 @@ class FitResult:
     records: tuple[FitRecord, ...]
     stopped: str
     chance: float
-    parameters: int
     seconds: float
 
-    def __getitem__(self, name: str) -> Floats:
-        """One column of the records, such as result["valid_accuracy"]."""
-        return np.array([getattr(record, name) for record in self.records], dtype=np.float64)
+    def columns(self) -> dict[str, Any]:
+        """A row per record."""
+        return dict(
+            zip(FitRecord._fields, map(np.array, zip(*self.records, strict=True)), strict=True)
+        )
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are trained."""
+        return sum(x.numel() for x in self.network.parameters())
 
     @property
     def last(self) -> FitRecord:
@@ -130,25 +136,21 @@ class FitResult:
 
     def to_dict(self) -> dict[str, Any]:
         """What results.json holds."""
+        names = ("stopped", "collapsed", "chance", "parameters", "seconds", "test_accuracy")
         return {
             "plan": self.config.to_dict(),
-            "stopped": self.stopped,
-            "collapsed": self.collapsed,
-            "chance": self.chance,
-            "parameters": self.parameters,
-            "seconds": self.seconds,
-            "test_accuracy": self.test_accuracy,
+            **{name: getattr(self, name) for name in names},
             "best": self.best._asdict(),
             "last": self.last._asdict(),
             "records": [record._asdict() for record in self.records],
         }
 
-    def __repr__(self) -> str:
-        config = self.config
-        return (
-            f"FitResult({config.task}, {config.optimizer}: test accuracy {self.test_accuracy:.3f}, "
-            f"training {self.last.train_accuracy:.3f}, {self.last.step} steps, {self.stopped})"
+    def _card(self) -> Summary:
+        said = (
+            f"{self.config.task}, {self.config.optimizer}: test accuracy {self.test_accuracy:.3f}, "
+            f"training {self.last.train_accuracy:.3f}, {self.last.step} steps, {self.stopped}"
         )
+        return Summary("FitResult", said, brief=True)
 
 
 class Moment(NamedTuple):
@@ -180,7 +182,7 @@ def load_data(
     >>> data.kind, len(data.classes), len(data.train)
     ('images', 10, 200)
     """
-    check_optimizer(expect(config, TrainConfig, "config", make="config_of(task) makes one"))
+    check_config(expect(config, TrainConfig, "config", make="config_of(task) makes one"))
     if config.data not in LABELLED:
         raise Unsupported(f"data is {shown(config.data)}: known are {', '.join(LABELLED)}")
     loader = LABELLED[config.data]
@@ -244,7 +246,7 @@ def fit(
     >>> result.stopped, result.last.step, result.test_accuracy > 1.5 * result.chance
     ('epochs', 14, True)
     """
-    check_optimizer(expect(config, TrainConfig, "config", make="config_of(task) makes one"))
+    check_config(expect(config, TrainConfig, "config", make="config_of(task) makes one"))
     expect(data, Labelled, "data", make="load_data(config) reads them")
     resume, watch = flag(resume, "resume"), function(watch, "watch")
     if data.kind != config.task:
@@ -277,7 +279,6 @@ def fit(
         records=run.records,
         stopped=run.stopped,
         chance=float(shares.max() / shares.sum()),
-        parameters=sum(x.numel() for x in run.network.parameters()),
         seconds=run.seconds,
     )
 
@@ -314,10 +315,6 @@ class _Training:
             return None
         if config.stop_accuracy is not None and records[-1].train_accuracy >= config.stop_accuracy:
             return "stop_accuracy"
-        if config.patience is not None:
-            accuracies = [record.valid_accuracy for record in records]
-            if len(records) - 1 - accuracies.index(max(accuracies)) >= config.patience:
-                return "patience"
         return "epochs" if self.done >= config.epochs * config.records else None
 
     def tell(self, watch: Watcher | None, loss: float, record: FitRecord | None) -> None:
@@ -340,7 +337,7 @@ class _Training:
         self.network.train()
         for places in batches[first:last]:
             x, y = self.train.batch(places)
-            loss = F.cross_entropy(self.network(x).float(), y)
+            loss = F.cross_entropy(self.network(x), y)
             for one in self.optimizers:
                 one.zero_grad(set_to_none=True)
             loss.backward()
@@ -447,12 +444,12 @@ def encode(
     inputs: Any, labels: Any, config: TrainConfig, known: Vocabulary | None
 ) -> LabelledTensors:
     """One part of a set as the network takes it; known: the words of the training part."""
-    y = torch.from_numpy(np.asarray(labels, dtype=np.int64))
+    y = torch.from_numpy(np.asarray(labels, dtype=np.int64)).to(config.device)
     if known is not None:
         x = torch.from_numpy(known.encode(inputs, length=config.length))
-        return LabelledTensors(x, y, (x != PAD).sum(dim=1))
+        return LabelledTensors(x.to(config.device), y, (x != PAD).sum(dim=1))
     x = torch.from_numpy(np.array(inputs, dtype=np.float32))
-    return LabelledTensors(x.to(getattr(torch, config.dtype)), y, None)
+    return LabelledTensors(x.to(config.device), y, None)
 
 
 def order(inputs: LabelledTensors, config: TrainConfig, epoch: int) -> list[Tensor]:
@@ -472,16 +469,15 @@ def initial_network(
     config: TrainConfig, classes: int, shape: torch.Size, known: Vocabulary | None
 ) -> Network:
     """The initial network of a config, drawn from its seed. shape: of one input."""
-    names = ("width", "layers", "heads", "hidden", "dropout", "biases", "spread")
+    names = ("width", "layers", "heads", "hidden", "dropout", "spread")
     sizes = Sizes(**{name: getattr(config, name) for name in names})
     torch.manual_seed(config.seed)
-    made: Network
     if known is not None:
         made = TextClassifier(len(known), length=config.length, classes=classes, sizes=sizes)
     else:
         height, width = shape
         made = ImageClassifier((height, width), patch=config.patch, classes=classes, sizes=sizes)
-    return made.to(getattr(torch, config.dtype))
+    return made.to(config.device)
 
 
 @torch.no_grad()
@@ -491,7 +487,7 @@ def measure(
     """The mean loss and the accuracy over the first `most` inputs, or all."""
     loss, right, count = 0.0, 0, 0
     for x, y in inputs.in_order(most):
-        logits = network(x).float()
+        logits = network(x)
         loss += float(F.cross_entropy(logits, y, reduction="sum"))
         right += int((logits.argmax(dim=1) == y).sum())
         count += len(y)

@@ -320,7 +320,7 @@ def per_query(call: Call, most: int, turn: int) -> Tensor:
     largest: the largest scale · q·k, without what a mask adds. entropy: of attention, in nats. gap:
     between the two largest logits. odds: log(p/(1 − p)) of the largest attention p.
     """
-    raw, logits = call.logits(*sample(call.size, most, turn, call.like.device))
+    raw, logits = call.logits(*sample(call.size, most, turn, call.q.device))
     if logits.shape[-1] < 2:
         numbers = torch.full((4, *logits.shape[:-1]), torch.nan, device=logits.device)
         return numbers.transpose(1, 2).reshape(4, logits.shape[1], -1)

