@@ -11,7 +11,6 @@ stay as they were. scaled_dot_product_attention is wrapped where torch.nn.functi
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -372,7 +371,7 @@ class AttentionHooks:
         self.names = {id(x): name or type(x).__name__ for name, x in model.named_modules()}
         self.ran = False
         self._take, self._always = take, always
-        self._running = threading.local()
+        self._frames: list[RunningModule] = []
         self._handles: list[Any] = []
 
     @property
@@ -399,13 +398,7 @@ class AttentionHooks:
             module_hooks._global_forward_hooks_with_kwargs.pop(handle.id, None)
         self._handles = []
         _ignore(self)
-        self._running = threading.local()
-
-    def _frames(self) -> list[RunningModule]:
-        frames: list[RunningModule] | None = getattr(self._running, "frames", None)
-        if frames is None:
-            frames = self._running.frames = []
-        return frames
+        self._frames = []
 
     def _wanted(self) -> bool:
         if torch.compiler.is_compiling() or not self._handles:
@@ -414,13 +407,13 @@ class AttentionHooks:
 
     def _enter(self, module: nn.Module, args: Any) -> None:
         if id(module) in self.names and not torch.compiler.is_compiling():
-            self._frames().append(RunningModule(module))
+            self._frames.append(RunningModule(module))
 
     def _leave(self, module: nn.Module, args: Any, *rest: Any) -> None:
         """torch calls it without keyword arguments where the module has raised."""
         if id(module) not in self.names or torch.compiler.is_compiling():
             return
-        frames = self._frames()
+        frames = self._frames
         while frames and frames.pop().module is not module:
             pass
         if len(rest) != 2 or not self._wanted():
@@ -445,7 +438,7 @@ class AttentionHooks:
 
     def attended(self, args: Any, kwargs: dict[str, Any]) -> None:
         """scaled_dot_product_attention has run with these arguments."""
-        frames = self._frames()
+        frames = self._frames
         if not frames or not self._wanted():
             return
         frame = frames[-1]

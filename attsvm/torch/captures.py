@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attsvm._utils.arrays import Floats, Ints, detached, rectangular
-from attsvm._utils.expected import expect, shown, whole
+from attsvm._utils.arrays import Floats, Ints, detached
+from attsvm._utils.expected import expect, place, shown, whole
 from attsvm._utils.result import Result, Summary
-from attsvm.errors import BadTokens, Unsupported
+from attsvm.errors import Unsupported
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.outcome import Outcome, outcome
 from attsvm.torch.calls import Call, not_seen, reading
@@ -164,7 +164,7 @@ def capture(
         _array(values),
         keys=None if values is y else _array(y),
         queries=None if prompt else _array(z.reshape(-1, z.shape[2])),
-        labels=_labels(labels, B * len(places)),
+        labels=None if labels is None else detached(labels),
         mask=mask,
         source=None if one else np.repeat(np.arange(B), len(places)),
     )
@@ -212,27 +212,10 @@ def _array(x: Tensor) -> Floats:
 def _places(query: str | int | None, L: int) -> list[int]:
     if query is None:
         return list(range(L))
-    if isinstance(query, str):
-        if query not in ("first", "last"):
-            raise Unsupported(
-                f"query is {shown(query)}: 'first', 'last', a number, or None for all"
-            )
-        return [0 if query == "first" else L - 1]
-    number = whole(query, "query", least=-L)
-    if number >= L:
-        raise Unsupported(f"query is {number}: there are {L} places")
-    return [number % L]
-
-
-def _labels(labels: Any, n: int) -> Any:
-    if labels is None:
-        return None
-    array = rectangular(detached(labels), "labels")
-    if array.shape != (n,):
-        raise BadTokens(
-            f"labels has shape {array.shape}: {n} queries were captured, one label each"
-        )
-    return array
+    known = {"first": 0, "last": L - 1}
+    if isinstance(query, str) and query not in known:
+        raise Unsupported(f"query is {shown(query)}: 'first', 'last', a number, or None for all")
+    return [place(known.get(query, query), L, "query") % L]  # type: ignore[call-overload]
 
 
 def _check_logits(call: Call, mine: Tensor, theirs: Tensor) -> None:

@@ -7,9 +7,7 @@ fit(TrainConfig(optimizer="mirror", p=1.1), data).test_accuracy
 from __future__ import annotations
 
 import inspect
-import json
 import math
-import pickle
 import time
 import zipfile
 from collections.abc import Callable, Iterator
@@ -23,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.optim import Optimizer
 
-from attsvm._utils.expected import expect, file_path, flag, function, positive, shown
+from attsvm._utils.expected import expect, file_path, flag, function, shown
 from attsvm._utils.files import beside, check_in
 from attsvm._utils.result import Summary, Table
 from attsvm.datasets import LABELLED
@@ -33,19 +31,7 @@ from attsvm.torch.config import TrainConfig, check_config, optimizers_of
 from attsvm.torch.networks import ImageClassifier, Network, Sizes, TextClassifier
 
 CHECKPOINT = "checkpoint.pt"
-_KIND = "attsvm fit 1"
-# A run may be carried on for longer.
-_FREE = ("epochs",)
-# What reading a file that is no checkpoint raises.
-_UNREADABLE = (
-    RuntimeError,
-    pickle.UnpicklingError,
-    LookupError,
-    TypeError,
-    ValueError,
-    EOFError,
-    OSError,
-)
+_KIND = "attsvm fit 2"
 # Texts of so many batches are ordered by length together, so that few numbers are padding.
 _POOL = 16
 # Inputs that are measured at once.
@@ -127,12 +113,6 @@ class FitResult(Table):
             return True
         error = math.sqrt(self.chance * (1 - self.chance) / self.config.measured)
         return self.last.train_accuracy <= self.chance + 3 * error
-
-    def at(self, train_accuracy: float) -> FitRecord | None:
-        """The first record with at least this training accuracy; None where it was not reached."""
-        train_accuracy = positive(train_accuracy, "train_accuracy", zero=True)
-        reached = (r for r in self.records if r.train_accuracy >= train_accuracy)
-        return next(reached, None)
 
     def to_dict(self) -> dict[str, Any]:
         """What results.json holds."""
@@ -368,23 +348,21 @@ class _Training:
             self.collapsed = True
 
     def save(self, file: Path) -> None:
-        """Write a checkpoint in one move: tensors and text, no objects."""
-        said = {
+        """Write a checkpoint in one move: tensors, numbers and text, no objects."""
+        kept = {
             "kind": _KIND,
             "plan": self.config.to_dict(),
             "data": self.digest,
-            "stretch": self.done,
+            "done": self.done,
             "step": self.step,
             "seconds": self.seconds,
-            "records": [record._asdict() for record in self.records],
+            "records": [tuple(record) for record in self.records],
             "collapsed": self.collapsed,
-        }
-        tensors = {
             "network": self.network.state_dict(),
             "optimizers": [one.state_dict() for one in self.optimizers],
         }
         with beside(file) as target:
-            torch.save({"said": json.dumps(said), **tensors}, target)
+            torch.save(kept, target)
 
     def load(self, file: Path) -> None:
         """Go on from a checkpoint. Raises Unsupported where it is of another config or data."""
@@ -392,27 +370,26 @@ class _Training:
         try:
             if not zipfile.is_zipfile(file):
                 raise ValueError("not what torch.save writes")
-            found: dict[str, Any] = torch.load(file, weights_only=True, map_location="cpu")
-            said = json.loads(found["said"])
-            known = said["kind"] == _KIND
-            records = tuple(FitRecord(**record) for record in said["records"])
-        except _UNREADABLE as error:
+            kept: dict[str, Any] = torch.load(file, weights_only=True, map_location="cpu")
+            kind = kept.get("kind", kept.get("said"))
+        except Exception as error:  # whatever a file that is no checkpoint makes torch raise
             raise BadTokens(f"{file} is no checkpoint of a fit, or it is cut") from error
-        if not known:
-            raise BadTokens(f"{file} was written by another version of attsvm ({said['kind']})")
+        if kind != _KIND:
+            raise BadTokens(f"{file} was written by another version of attsvm")
         config = self.config
-        freed = {name: getattr(config, name) for name in _FREE}
-        if other := config.differences(said["plan"] | freed):
+        plan = kept["plan"] | {"epochs": config.epochs}  # a run may be carried on for longer
+        if other := config.differences(plan):
             raise Unsupported(f"{file} is of another config: {'; '.join(other)}")
-        if said["data"] != self.digest:
+        if kept["data"] != self.digest:
             raise Unsupported(f"{file} is of other data: the texts or images are not the same")
-        if said["stretch"] > config.epochs * config.records:
+        if kept["done"] > config.epochs * config.records:
             raise Unsupported(f"{file} is past {config.epochs} epochs: ask for more")
-        self.network.load_state_dict(found["network"])
-        for one, kept in zip(self.optimizers, found["optimizers"], strict=True):
-            one.load_state_dict(kept)
-        self.done, self.step, self.records = said["stretch"], said["step"], records
-        self.seconds, self.collapsed = said["seconds"], said["collapsed"]
+        self.network.load_state_dict(kept["network"])
+        for one, state in zip(self.optimizers, kept["optimizers"], strict=True):
+            one.load_state_dict(state)
+        self.records = tuple(FitRecord(*record) for record in kept["records"])
+        self.done, self.step, self.seconds = kept["done"], kept["step"], kept["seconds"]
+        self.collapsed = kept["collapsed"]
 
 
 @dataclass(frozen=True)

@@ -97,9 +97,8 @@ class Monitor:
 
     model: any module that attends by nn.MultiheadAttention or scaled_dot_product_attention, in
     forwards with gradients. queries: at most so many of a call are sampled. every: the longest way
-    between two records, in steps. level: the attention from which a query counts as saturated.
-    writer: an object with add_scalar(name, value, step), such as TensorBoard's SummaryWriter,
-    written to at each record. A compiled model has no hooks: call `look(batch)` where `due`.
+    between two records, in steps. level: the attention from which a query counts as saturated. A
+    compiled model has no hooks: call `look(batch)` where `due`.
 
     rows: what was recorded. warnings: the attention heads that were warned of, once each.
 
@@ -125,7 +124,6 @@ class Monitor:
         queries: int = 64,
         every: int = 200,
         level: float = 0.99,
-        writer: Any = None,
     ) -> None:
         if not isinstance(model, nn.Module):
             raise Unsupported(f"Monitor takes an nn.Module, this is {type(model).__name__}")
@@ -134,7 +132,7 @@ class Monitor:
             raise Unsupported(f"level is {shown(level)}: it must lie between 0.5 and 1")
         self.rows: list[MonitorRow] = []
         self.warnings: list[Saturation] = []
-        self.level, self.every, self.queries, self.writer = level, every, queries, writer
+        self.level, self.every, self.queries = level, every, queries
         self._model = getattr(model, "_orig_mod", model)
         self._compiled = (
             self._model is not model or getattr(model, "_compiled_call_impl", None) is not None
@@ -247,11 +245,6 @@ class Monitor:
         self._found = {}
         self._turn += 1
         self.rows += made
-        if self.writer is not None:
-            for row in made:
-                for name, value in zip(row._fields[3:-1], row[3:-1], strict=True):
-                    if math.isfinite(value):
-                        self.writer.add_scalar(f"{row.name}/{name}", value, row.step)
         for one in said:
             self.warnings.append(one)
             warnings.warn(one.message, SaturationWarning, stacklevel=3)

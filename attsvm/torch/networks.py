@@ -108,7 +108,7 @@ class Network(nn.Module):
             )
         if not 0 <= sizes.dropout < 1:
             raise Unsupported(f"dropout is {sizes.dropout:g}: it must lie in [0, 1)")
-        require(4.0 * whole(classes, "classes", least=2) * sizes.width, "the prediction head")
+        whole(classes, "classes", least=2)
         self.blocks = nn.ModuleList([TransformerBlock(sizes) for _ in range(sizes.layers)])
         self.norm = nn.LayerNorm(sizes.width)
         self.head = nn.Linear(sizes.width, classes)
@@ -176,8 +176,8 @@ class TextClassifier(Network):
     ) -> None:
         sizes = Sizes() if sizes is None else sizes
         super().__init__(sizes, classes)
-        for name, size in (("vocabulary", vocabulary), ("length", length)):
-            require(4.0 * whole(size, name, least=1) * sizes.width, name)
+        require(4.0 * whole(vocabulary, "vocabulary", least=1) * sizes.width, "vocabulary")
+        require(4.0 * whole(length, "length", least=1) * sizes.width, "length")
         self.words = nn.Embedding(vocabulary, sizes.width, padding_idx=0)
         self.places = nn.Embedding(length + 1, sizes.width)
         _spread(sizes.spread, self.words, self.places)

@@ -106,8 +106,8 @@ def test_what_has_no_single_w_is_refused():
         ({"head": 4}, "attention heads of Functional are 0 to 3"),
         ({"layer": "x"}, "no layer 'x' has attended; these have: Functional"),
         ({"query": "middle"}, "'first', 'last'"),
-        ({"query": 9}, "there are 4 places"),
-        ({"labels": [1, 1]}, "8 queries were captured"),
+        ({"query": 9}, "query is 9: it must be a whole number below 4"),
+        ({"labels": [1, 1]}, "labels"),
     ],
 )
 def test_bad_requests_are_refused(options, said):

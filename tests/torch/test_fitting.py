@@ -23,8 +23,6 @@ def test_a_fit_learns_what_can_be_learned():
     assert found.last.test_accuracy > 0.9 and not found.collapsed and found.stopped == "epochs"
     assert found.to_frame().step.tolist() == [6 * k for k in range(13)]
     assert found.last.loss < found.records[0].loss
-    assert found.at(0.9).train_accuracy >= 0.9 > found.records[0].train_accuracy
-    assert found.at(1.1) is None
     norms = [w.detach().norm() for w in found.network.projections["K"]]
     assert found.last.norm_K == pytest.approx(float(norms[0]))
     json.dumps(found.to_dict())
@@ -127,7 +125,7 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
         with pytest.raises(AttsvmError, match="no checkpoint of a fit"):
             fit(plan, data, folder=tmp_path, resume=True)
     torch.save({"said": "{}"}, tmp_path / "checkpoint.pt")
-    with pytest.raises(AttsvmError, match="no checkpoint of a fit"):
+    with pytest.raises(AttsvmError, match="another version"):
         fit(plan, data, folder=tmp_path, resume=True)
     with pytest.raises(AttsvmError, match="from a folder"):
         fit(plan, data, resume=True)
