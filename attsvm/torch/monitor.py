@@ -29,7 +29,7 @@ import pandas
 import torch
 from torch import Tensor, nn
 
-from attsvm._utils.arrays import Floats
+from attsvm._utils.arrays import Floats, Ints
 from attsvm._utils.expected import file_path, number, shown, whole
 from attsvm._utils.files import beside
 from attsvm.errors import Unsupported
@@ -222,26 +222,25 @@ class Monitor:
         said: list[Saturation] = []
         for layer, calls in self._found.items():
             number = self._numbers.setdefault(layer, len(self._numbers))
-            seen = torch.cat(calls.parts, dim=2).double().cpu().numpy()
-            # Columns are heads; what is nan is left out.
-            largest, entropy, gap, odds = (pandas.DataFrame(part.T) for part in seen)
-            count = odds.count()
+            largest, entropy, gap, odds = torch.cat(calls.parts, dim=2).double().cpu().numpy()
+            count = (~np.isnan(odds)).sum(axis=1)
+            few = np.where(count > 0, count, np.nan)
             sizes = np.full((2, len(count)), np.nan)
             if calls.norms is not None:
                 sizes = calls.norms.cpu().numpy()
             columns = (
-                largest.max(),
-                entropy.mean(),
-                gap.median(),
-                odds.median(),
-                (odds >= self.target).sum() / count.where(count > 0),
+                np.fmax.reduce(largest, axis=1),
+                np.nansum(entropy, axis=1) / few,
+                _medians(gap, count),
+                _medians(odds, count),
+                (odds >= self.target).sum(axis=1) / few,
                 *sizes,
             )
             for h, numbers in enumerate(zip(*(x.tolist() for x in columns), strict=True)):
                 name = f"L{number}H{h}"
                 row = (self._step, layer, h, *numbers, int(count[h]), name)
                 made.append(MonitorRow._make(row))
-            said += self._predict(layer, columns[3].to_numpy())
+            said += self._predict(layer, columns[3])
         self._found = {}
         self._turn += 1
         self.rows += made
@@ -299,6 +298,14 @@ class _LayerCalls(NamedTuple):
 
     parts: list[Tensor]
     norms: Tensor | None
+
+
+def _medians(x: Floats, count: Ints) -> Floats:
+    """The medians of rows with so many numbers each, the others nan."""
+    ordered = np.sort(x, axis=1)  # nan last
+    rows, last = np.arange(len(x)), np.maximum(count - 1, 0)
+    out: Floats = (ordered[rows, last // 2] + ordered[rows, (last + 1) // 2]) / 2
+    return out
 
 
 def _after(step: int, every: int) -> int:
