@@ -260,11 +260,15 @@ _WORDS = {"at a locally optimal selection": "local"}
 
 
 def _short(value: float | None) -> str:
-    return "" if value is None or math.isnan(value) else f"{value:.3f}".removeprefix("0")
+    """A share, rounded down, without the leading zero."""
+    if value is None or math.isnan(value):
+        return ""
+    return f"{math.floor(1000 * value) / 1000:.3f}".removeprefix("0")
 
 
 def _number(value: float) -> str:
-    return _short(value) if isinstance(value, float) and abs(value) <= 1 else f"{value:.0f}"
+    """A step, or a correlation."""
+    return "" if math.isnan(value) else f"{value:.0f}" if abs(value) > 1 else _short(value)
 
 
 # A slope beyond this in log-log counts as a trend.
