@@ -15,7 +15,7 @@ try:
 except ImportError as error:
     raise ImportError("attsvm.torch needs torch: pip install '.[torch]'") from error
 
-from attsvm.torch.as_optimizer import TorchOptimizer, as_optimizer
+from attsvm.torch.as_optimizer import as_optimizer
 from attsvm.torch.captures import Captured, capture
 from attsvm.torch.config import TrainConfig, config_of, read_config
 from attsvm.torch.fitting import FitResult, fit, load_data
@@ -36,7 +36,6 @@ __all__ = [
     "SaturationWarning",
     "SteepestDescent",
     "TextClassifier",
-    "TorchOptimizer",
     "TrainConfig",
     "as_optimizer",
     "capture",

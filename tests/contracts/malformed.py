@@ -179,7 +179,7 @@ def _of_torch() -> dict[str, dict[str, Any]]:
         "config_of": {"task": "text"}, "read_config": {"file": "saved.toml"},
         "Monitor.to_csv": {"file": "rows.csv"},
         "as_optimizer": {"kind": torch.optim.SGD, "lr": 0.1},
-        "Captured.outcome": {}, "TorchOptimizer.on": params | {"lr": 0.1},
+        "Captured.outcome": {},
     }  # fmt: skip
     return {f"attsvm.torch.{name}": given for name, given in found.items()}
 
@@ -215,14 +215,13 @@ def instances() -> dict[str, Any]:
     if find_spec("torch"):
         import torch
 
-        from attsvm.torch import Attention, Monitor, as_optimizer, capture, fit
+        from attsvm.torch import Attention, Monitor, capture, fit
         from tests.torch.small import small_config, texts
 
         model, x = Attention([0.0, 1.0], shape=(2,)), torch.tensor(X)
         many = torch.nn.MultiheadAttention(2, 1, batch_first=True).double()
         found |= {"Captured": capture(many, (x, x, x)), "Monitor": Monitor(model)}
         found["Monitor"].close()
-        found["TorchOptimizer"] = as_optimizer(torch.optim.SGD)
         found["FitResult"] = fit(small_config(epochs=1), texts())
     return found
 
