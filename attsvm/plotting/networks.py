@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,11 +9,12 @@ from typing import Any
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from attsvm._utils.arrays import Floats
 from attsvm.plotting import style
-from attsvm.plotting.style import Picture, sheet
+from attsvm.plotting.style import Picture, headline, sheet, step_axis
 
 # Columns of the records with their words and colours.
 _ACCURACIES = (
@@ -37,10 +37,9 @@ def fit_figure(columns: Mapping[str, Floats], *, title: str, chosen: int, chance
     """
     with style.styled():
         figure = Picture(figsize=(10.0, 3.8), layout="constrained")
-        figure.suptitle(title, x=0.01, ha="left", weight="bold", fontsize=style.HEADING)
+        headline(figure, title)
         axes = figure.subplots(1, 3)
-        steps = columns["step"]
-        axes[0].plot(steps, _shown(columns["loss"]), color=style.INK, **_marks(steps))
+        _lines(axes[0], columns, (("loss", "", style.INK),))
         axes[0].set(title="Loss", ylabel="mean cross-entropy, training inputs")
         axes[0].set_ylim(bottom=0)
         _lines(axes[1], columns, _ACCURACIES)
@@ -58,26 +57,16 @@ def fit_figure(columns: Mapping[str, Floats], *, title: str, chosen: int, chance
 def _lines(
     ax: Axes, columns: Mapping[str, Floats], named: tuple[tuple[str, str, str], ...]
 ) -> None:
+    """A line for each of these columns, with marks where the records are few."""
+    steps = columns["step"]
+    mark = "o" if len(steps) <= 40 else ""
     for name, words, colour in named:
-        ax.plot(
-            columns["step"],
-            _shown(columns[name]),
-            color=colour,
-            label=words,
-            **_marks(columns["step"]),
-        )
-    ax.legend(frameon=False, loc="best")
-
-
-def _marks(steps: Floats) -> dict[str, Any]:
-    """Few records are marked one by one."""
-    few = len(steps) <= 40
-    return {"linewidth": style.LINE * 1.4, "marker": "o" if few else "", "markersize": 3.0}
-
-
-def _shown(values: Floats) -> Floats:
-    """What can be drawn: a loss that left the numbers, or any picture, is a gap in the line."""
-    return np.where(np.isfinite(values) & (np.abs(values) < 1e30), values, np.nan)
+        values = columns[name]
+        # What left the numbers, or any picture, is a gap in the line.
+        drawn = np.where(np.isfinite(values) & (np.abs(values) < 1e30), values, np.nan)
+        ax.plot(steps, drawn, color=colour, label=words or None, marker=mark, markersize=3.0)
+    if len(named) > 1:
+        ax.legend(frameon=False, loc="best")
 
 
 # Heads that have a line and a name of their own; of more, layers have colours and heads dashes.
@@ -112,9 +101,8 @@ def attention_figure(rows: Sequence[Any], warned: Sequence[Any], *, level: float
                 wide = style.LINE * (2.4 if name in steps else 1.0)
                 y = [getattr(row, field) for row in own]
                 ax.plot([row.step for row in own], y, linewidth=wide, **lines[name])
-            ax.set(title=title, ylabel=label, xlabel="step")
-            ax.set_xscale("symlog", linthresh=1, linscale=max(0.12 * math.log10(last + 1), 0.1))
-            ax.set_xlim(0, max(last * 1.1, 1))
+            ax.set(title=title, ylabel=label)
+            step_axis(ax, last)
         grid[0, 1].set_ylim(bottom=0)
         saturation = grid[1, 0]
         saturation.set(ylim=(-0.03, 1.08), ylabel=f"queries with attention ≥ {level:g}")
@@ -160,9 +148,7 @@ def _head_legend(
         shown = {name: f"{name.partition('H')[0]} {layer}" for layer, name in layers.items()}
         shown = dict(reversed(shown.items()))
         title = "Layers by colour, heads of a layer by dashes"
-    samples = [
-        figure.axes[0].plot([], [], linewidth=style.LINE * 1.6, **lines[name])[0] for name in shown
-    ]
+    samples = [Line2D([], [], linewidth=style.LINE * 1.6, **lines[name]) for name in shown]
     columns = max(1, min(6, 120 // (8 + max(map(len, shown.values())))))
     figure.legend(
         samples,
@@ -201,34 +187,24 @@ def economy_figure(records: Sequence[Record], *, look: str = "screen") -> Pictur
         made, grid = sheet(look, size=(5.0, 3.9))
         ax: Axes = grid[0, 0]
         shown = [r for r in records if _known(r, "economy") and r["economy"] > 0]
-        for r in shown:
-            if _known(r, "economy_rotated_low"):
-                ax.plot(
-                    [r["sharpness"]] * 2,
-                    [r["economy_rotated_low"], r["economy_rotated_high"]],
-                    color=style.FAINT,
-                    linewidth=3.0,
-                    solid_capstyle="round",
-                    zorder=1,
-                )
+        nulls = [r for r in shown if _known(r, "economy_rotated_low")]
+        if nulls:
+            x, low, high = (
+                [r[name] for r in nulls]
+                for name in ("sharpness", "economy_rotated_low", "economy_rotated_high")
+            )
+            label = "its rotated nulls"
+            ax.vlines(x, low, high, color=style.FAINT, linewidth=3.0, label=label, zorder=1)
         for kind, (colour, mark) in _KINDS.items():
-            mine = [r for r in shown if r["kind"] == kind]
+            mine = [(r["sharpness"], r["economy"]) for r in shown if r["kind"] == kind]
             if mine:
-                ax.plot(
-                    [r["sharpness"] for r in mine],
-                    [r["economy"] for r in mine],
-                    mark,
-                    color=colour,
-                    markersize=5.5,
-                    label=f"{kind} ({len(mine)})",
-                    zorder=2,
-                )
-        if not shown:
-            _nothing(ax, "no attention head has a single W")
-        else:
-            ax.plot([], [], color=style.FAINT, linewidth=3.0, label="its rotated nulls")
+                label = f"{kind} ({len(mine)})"
+                ax.plot(*np.transpose(mine), mark, color=colour, markersize=5.5, label=label)
+        if shown:
             ax.set_yscale("log")
             ax.legend(frameon=False, loc="best")
+        else:
+            _nothing(ax, "no attention head has a single W")
         ax.set_xlabel("sharpness: mean largest attention")
         ax.set_ylabel("norm economy: share of ‖W‖ that would do")
         return made
@@ -240,29 +216,20 @@ def agreement_figure(records: Sequence[Record], *, look: str = "screen") -> Pict
         made, grid = sheet(look, columns=2, size=(9.6, 3.8))
         panels = (("", "All keys"), ("content_", "Content keys only"))
         for ax, (prefix, title) in zip(grid.ravel(), panels, strict=True):
-            names, drawn = [], 0
             for field, (name, colour) in _BARS.items():
                 values = [r[prefix + field] for r in records if _known(r, prefix + field)]
-                if not values:
-                    continue
-                low, high = np.percentile(values, [10, 90])
-                middle = float(np.mean(values))
-                ax.bar(drawn, middle, color=colour, width=0.7, zorder=2)
-                ax.plot([drawn, drawn], [low, high], color=style.INK, linewidth=1.1, zorder=3)
-                ax.annotate(f"{middle:.2f}", (drawn + 0.06, middle), va="bottom", zorder=4)
-                names.append(name)
-                drawn += 1
+                if values:
+                    middle = float(np.mean(values))
+                    spread = np.abs(np.percentile(values, [[10], [90]]) - middle)
+                    ax.bar(f"{name}\n{middle:.2f}", middle, color=colour, width=0.7, yerr=spread)
             chance = [r["chance"] for r in records if _known(r, "chance")]
-            if chance and drawn and not prefix:
-                ax.axhline(float(np.mean(chance)), color=style.QUIET, linestyle=":", zorder=1)
-                ax.annotate("chance", (drawn - 0.55, float(np.mean(chance))), va="bottom")
-                ax.set_xlim(-0.6, drawn)
-            if not drawn:
+            if not ax.patches:
                 _nothing(ax, "nothing was fitted")
-            ax.set_xticks(range(drawn), names)
-            ax.set_ylim(0, 1)
-            ax.set_title(title)
-            ax.set_ylabel("held-out agreement")
+            elif chance and not prefix:
+                line = {"color": style.QUIET, "linestyle": ":", "label": "chance"}
+                ax.axhline(float(np.mean(chance)), **line)
+                ax.legend(frameon=False)
+            ax.set(title=title, ylim=(0, 1), ylabel="held-out agreement")
         return made
 
 
@@ -274,14 +241,12 @@ def gaps_figure(gaps: Mapping[str, Any], name: str, *, look: str = "screen") -> 
     with style.styled(look):
         made, grid = sheet(look, size=(5.0, 3.9))
         ax: Axes = grid[0, 0]
-        lines = (("head", f"W of {name}", 1), ("svm", "max-margin W", 2))
-        for field, label, k in lines:
+        for field, label, k in (("head", f"W of {name}", 1), ("svm", "max-margin W", 2)):
             order = np.asarray(gaps[field], dtype=float)
             ax.plot(np.arange(1, len(order) + 1), order, label=label, **style.curve(k))
         if gaps.get("best"):
-            low, high = gaps["best"]
-            ax.axhspan(low, high, color=style.INK, linewidth=0.8)
-            ax.plot([], [], color=style.INK, linewidth=0.8, label="certified optimum of the least")
+            label = "certified optimum of the least"
+            ax.axhspan(*gaps["best"], color=style.INK, linewidth=0.8, label=label)
         if min(gaps["head"], default=0.0) > 0 and min(gaps["svm"], default=0.0) > 0:
             ax.set_yscale("log")
         ax.set_xlabel("queries, by gap")

@@ -19,7 +19,7 @@ from attsvm._utils.objects import lazy
 from attsvm._utils.progress import Progress
 from attsvm._utils.result import Summary, Table, draw
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.next_token.attention import AttentionKernel, Contexts
+from attsvm.next_token.attention import Contexts, attention_kernel
 from attsvm.next_token.infimum import entropy, finite_part, infima
 from attsvm.next_token.order import orders
 from attsvm.next_token.realizable import quote
@@ -28,13 +28,9 @@ from attsvm.next_token.training.gradient import (
     READOUTS,
     LossAndGrad,
     attention_loss,
-    attention_terms,
     decoder_loss,
-    decoder_terms,
     joint_loss,
-    joint_terms,
     strengths,
-    with_terms,
 )
 from attsvm.training.config import OptimizerConfig
 from attsvm.training.loop import Ahead, FastSteps, TrainingTask
@@ -174,7 +170,6 @@ def sentence_task(
     # The first ten steps are always kept, and a step takes a few arrays of that size.
     size = sum(int(np.prod(shape)) for shape in shapes.values())
     require(8.0 * size * (16 + 5 * records_of(shapes)), f"the run of {N} tokens in {d} dimensions")
-    look, fine = _look(objective, graded=descent.optimizer.graded)
     records = records_of(shapes) if records is None else records
     s = objective.sentences
     return TrainingTask(
@@ -183,8 +178,8 @@ def sentence_task(
         inputs=s.size if objective.model.attends else int((s.follows >= 0).sum()),
         shapes=shapes,
         begin=partial(_begin, shapes),
-        loss_and_grad=look,
-        graded=fine,
+        loss_and_grad=_look(objective),
+        graded=_look(objective, graded=True) if descent.optimizer.graded else None,
         infimum=lambda: np.array([_infimum(objective, descent.optimizer.name)]),
         ahead=_ahead(objective, descent, records),
         facts={
@@ -217,10 +212,9 @@ def _ahead(objective: SentenceObjective, descent: OptimizerConfig, records: int)
         strength = strengths(objective.V, objective.sentences.follows)
         if strength is None:
             return None
-    kernel = AttentionKernel(contexts, strength).descend
     most = max(1, int(_CALL / contexts.tokens.size))
     return FastSteps(
-        kernel,
+        attention_kernel(contexts, strength),
         most,
         objective.sentences.size,
         lr=descent.lr,
@@ -261,37 +255,30 @@ def _infimum(objective: SentenceObjective, optimizer: str) -> float:
     return float(contexts.weights @ loss)
 
 
-def _look(objective: SentenceObjective, *, graded: bool) -> tuple[LossAndGrad, LossAndGrad | None]:
-    """Loss and gradient of what is trained, and the same with its terms where they are needed."""
+def _look(objective: SentenceObjective, *, graded: bool = False) -> LossAndGrad:
+    """Loss and gradient of what is trained; graded: with the gradient's terms."""
     if not objective.model.attends:
-        look = decoder_loss(*objective.pairs)
-        return look, with_terms(look, decoder_terms(*objective.pairs)) if graded else None
-    contexts = objective.contexts
+        return decoder_loss(*objective.pairs, graded=graded)
+    contexts, V = objective.contexts, None
     S, K = contexts.tokens.shape
-    N = contexts.vocabulary
-    outputs = f"a step on {S} sentences of {K} tokens over {N}"
+    outputs = f"a step on {S} sentences of {K} tokens over {contexts.vocabulary}"
+    need = 24.0 * S * K * contexts.vocabulary
     if objective.model.decodes:
-        require(24.0 * S * K * N, outputs)
+        require(5 * need if graded else need, outputs)
         pairs = objective.pairs if objective.collocations else None
-        first = None if pairs is None else decoder_loss(*pairs)
-        look = joint_loss(contexts, first)
-        if not graded:
-            return look, None
-        require(100.0 * S * K * N, f"the terms of {S} sentences of {K} tokens over {N}")
-        both = None if pairs is None or first is None else (first, decoder_terms(*pairs))
-        return look, with_terms(look, joint_terms(contexts, both))
-    V = None if objective.mass else objective.V
-    if V is None:
-        wrong = np.flatnonzero(~contexts.right.any(axis=1))
-        if len(wrong):
-            raise BadTokens(
-                f"{quote(objective.sentences, int(wrong[0]))} has no token that its label follows: "
-                "the readout mass needs one; leave such sentences out, or take the readout softmax"
-            )
-    elif strengths(V, objective.sentences.follows) is None:
-        require(24.0 * S * K * N, outputs)
-    look = attention_loss(contexts, V)
-    return look, with_terms(look, attention_terms(contexts, V)) if graded else None
+        first = None if pairs is None else decoder_loss(*pairs, graded=graded)
+        return joint_loss(contexts, first, graded=graded)
+    if not objective.mass:
+        V = objective.V
+        if strengths(V, objective.sentences.follows) is None:
+            require(need, outputs)
+    elif not contexts.right.any(axis=1).all():
+        wrong = int(contexts.right.any(axis=1).argmin())
+        raise BadTokens(
+            f"{quote(objective.sentences, wrong)} has no token that its label follows: "
+            "the readout mass needs one; leave such sentences out, or take the readout softmax"
+        )
+    return attention_loss(contexts, V, graded=graded)
 
 
 def decoder_of(head: Any, E: Floats) -> Floats:
@@ -359,13 +346,7 @@ def train(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stages(Table):
-    """The two runs: `decoder` the path of W_ov, `attention` that of W_kq over its end; E (N, d).
-
-    >>> data = Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
-    >>> run = two_stages(data, steps=(200, 300))
-    >>> run.W_ov.shape, run.W_kq.shape, [int(x) for x in run.V.argmax(axis=1)]
-    ((3, 3), (3, 3), [1, 2, 0])
-    """
+    """The two runs: `decoder` the path of W_ov, `attention` that of W_kq over its end; E (N, d)."""
 
     sentences: Sentences
     E: Floats
