@@ -64,7 +64,8 @@ def fit_command(
     Options
     -------
     optimizer : NAME, default: adamw
-        adam, adamw, mirror, nmirror, ngd, sgd, muon, steepest:NORM, or FILE.py:NAME of a torch class.
+        adam, adamw, mirror, nmirror, ngd, sgd, muon, steepest:NORM, or FILE.py:NAME of a torch
+        class.
     p : X, default: 1.1
         Exponent of mirror descent.
     lr : X, default: one that suits the optimizer

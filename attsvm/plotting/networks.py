@@ -144,9 +144,11 @@ def _head_legend(
     shown = {name: f"{name} {own[0].layer}" for name, own in heads.items()}
     title = "Attention heads and their layers"
     if len(heads) > _OWN:
-        layers = {own[0].layer: name for name, own in reversed(heads.items())}
-        shown = {name: f"{name.partition('H')[0]} {layer}" for layer, name in layers.items()}
-        shown = dict(reversed(shown.items()))
+        firsts = {own[0].layer: name for name, own in reversed(list(heads.items()))}
+        shown = {
+            name: f"{name.partition('H')[0]} {layer}"
+            for layer, name in reversed(list(firsts.items()))
+        }
         title = "Layers by colour, heads of a layer by dashes"
     samples = [Line2D([], [], linewidth=style.LINE * 1.6, **lines[name]) for name in shown]
     columns = max(1, min(6, 120 // (8 + max(map(len, shown.values())))))

@@ -212,10 +212,13 @@ def _array(x: Tensor) -> Floats:
 def _places(query: str | int | None, L: int) -> list[int]:
     if query is None:
         return list(range(L))
-    known = {"first": 0, "last": L - 1}
-    if isinstance(query, str) and query not in known:
-        raise Unsupported(f"query is {shown(query)}: 'first', 'last', a number, or None for all")
-    return [place(known.get(query, query), L, "query") % L]  # type: ignore[call-overload]
+    if isinstance(query, str):
+        if query not in ("first", "last"):
+            raise Unsupported(
+                f"query is {shown(query)}: 'first', 'last', a number, or None for all"
+            )
+        query = 0 if query == "first" else -1
+    return [place(query, L, "query") % L]
 
 
 def _check_logits(call: Call, mine: Tensor, theirs: Tensor) -> None:

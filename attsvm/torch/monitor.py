@@ -269,7 +269,8 @@ class Monitor:
             name = f"L{self._numbers[layer]}H{head}"
             if name not in self._warned:
                 self._warned.add(name)
-                out.append(Saturation(self._step, layer, head, *found[:, head].tolist(), name))
+                expected, linear, log = found[:, head].tolist()
+                out.append(Saturation(self._step, layer, head, expected, linear, log, name))
         return out
 
     def to_frame(self) -> pandas.DataFrame:
