@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from math import isfinite, ldexp
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -45,7 +45,6 @@ from attsvm._utils.arrays import Bools, Floats, Ints, numbers
 from attsvm._utils.expected import flag, number
 from attsvm._utils.files import finite
 from attsvm._utils.memory import HEADROOM, available
-from attsvm._utils.objects import lazy
 from attsvm._utils.result import Result, Summary, Table, draw
 from attsvm.certificate.bounds import (
     LEAST_MARGIN,
@@ -134,17 +133,17 @@ class Certificate(Table):
             return 0.0
         return self.upper / self.lower - 1 if 0 < self.lower < np.inf else np.inf
 
-    @lazy
+    @cached_property
     def margins(self) -> Floats:
         """Δ_kᵀ W z_k of each margin (m,), empty without a W."""
         return np.empty(0) if self.W is None else self.problem.margins(self.W)
 
-    @lazy
+    @cached_property
     def tight(self) -> Tight:
         """Which margins are certainly met with equality, certainly not, or undecided."""
         return tight_rows(self)
 
-    @lazy
+    @cached_property
     def rank(self) -> int | None:
         """Singular values of W above 1e-4 of the largest; None without a W."""
         if self.W is None:
@@ -152,7 +151,7 @@ class Certificate(Table):
         s = np.linalg.svd(self.W, compute_uv=False)
         return int((s > RANK * s[0]).sum()) if s[0] > 0 else 0
 
-    @lazy
+    @cached_property
     def rank_bound(self) -> int:
         """No nuclear solution has more singular values above 1e-4 of its largest than this.
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.objects import lazy
 from attsvm.norms import Norm
 from attsvm.norms.norm import Inner
 
@@ -55,12 +55,12 @@ class UnitRows:
     b: Floats
     free: Bools
 
-    @lazy
+    @cached_property
     def groups(self) -> QueryGroups:
         """Which rows have the same Z."""
         return QueryGroups.of(self.Z)
 
-    @lazy
+    @cached_property
     def stacked(self) -> Floats:
         """A (k, dx·dz): row k is vec(D_k Z_kᵀ), so that A @ W.ravel() = A(W)."""
         return np.ascontiguousarray(
@@ -167,7 +167,7 @@ class SoftRows:
         """True on margins (k,)."""
         return ~self.rows.free
 
-    @lazy
+    @cached_property
     def _mend(self) -> Floats:
         """The least W for a unit miss of each tie (dx·dz, l)."""
         free = self.rows.free
