@@ -122,10 +122,6 @@ class LpNorm(Norm):
         _shrink_power(plain(np.ascontiguousarray(V).ravel()), float(t), self.p, out)
         return out.reshape(V.shape)
 
-    def cvxpy(self, cp: Any, W: Any) -> Any:
-        """The ℓp norm of a cvxpy variable."""
-        return cp.pnorm(cp.vec(W, order="C"), self.p)
-
 
 @njit(**ENTRY)
 def _shrink_power(V: Floats, t: float, p: float, out: Floats) -> None:
@@ -254,10 +250,6 @@ class L1Norm(Norm):
         """V with every entry shrunk by t."""
         return shrink(V, t)
 
-    def cvxpy(self, cp: Any, W: Any) -> Any:
-        """Σ |W_ij| of a cvxpy variable."""
-        return cp.norm(cp.vec(W, order="C"), 1)
-
 
 @dataclass(frozen=True)
 class MaxNorm(Norm):
@@ -300,10 +292,6 @@ class MaxNorm(Norm):
     def prox(self, V: Floats, t: float) -> Floats:
         """V with its largest entries cut to one size, by t in sum."""
         return clip_largest(V, t)
-
-    def cvxpy(self, cp: Any, W: Any) -> Any:
-        """max |W_ij| of a cvxpy variable."""
-        return cp.norm(cp.vec(W, order="C"), "inf")
 
 
 def shrink(V: Floats, t: float) -> Floats:
@@ -406,7 +394,3 @@ class FrobeniusNorm(Norm):
     def normal(self, u: Floats) -> Floats:
         """u itself."""
         return u
-
-    def cvxpy(self, cp: Any, W: Any) -> Any:
-        """‖W‖_F of a cvxpy variable."""
-        return cp.norm(cp.vec(W, order="C"), 2)

@@ -92,10 +92,6 @@ class NuclearNorm(Norm):
         largest = float(np.nanmax((lower - rest) / np.arange(1, p + 1), initial=0.0))
         return int((most > RANK * largest).sum())
 
-    def cvxpy(self, cp: Any, W: Any) -> Any:
-        """‖W‖_* of a cvxpy variable."""
-        return cp.normNuc(W)
-
 
 @dataclass(frozen=True)
 class SpectralNorm(Norm):
@@ -142,10 +138,6 @@ class SpectralNorm(Norm):
     def prox(self, V: Floats, t: float) -> Floats:
         """V with its largest singular values cut to one size, by t in sum."""
         return _on_singular_values(clip_largest, V, t)
-
-    def cvxpy(self, cp: Any, W: Any) -> Any:
-        """σ_1 of a cvxpy variable."""
-        return cp.sigma_max(W)
 
 
 def _on_singular_values(values: Callable[[Floats, float], Floats], V: Floats, t: float) -> Floats:

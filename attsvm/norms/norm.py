@@ -53,7 +53,6 @@ class Norm(ABC):
       problems of many rows are beyond reach. `prox_reach`: the gap down to which splitting with
       it comes sooner than other methods do.
     - `normal(u)`: the gradient of the norm at u of norm 1; without it no regularization path.
-    - `cvxpy(cp, W)`: the norm of a cvxpy variable; without it no second opinion from cvxpy.
     - `value_above`, `dual_above`: rational bounds; without them no check in exact arithmetic.
     - `ball`, `dual_ball`: how far a small gap confines the solution; without them nothing is said.
     - `rank_bound`: how many singular values a solution can have; without it min(d, dq).
@@ -77,7 +76,6 @@ class Norm(ABC):
     prox: Prox | None = None
     prox_reach: float = 1e-3
     normal: Callable[[Floats], Floats] | None = None
-    cvxpy: Callable[[Any, Any], Any] | None = None
 
     @abstractmethod
     def value(self, W: Any) -> Any:

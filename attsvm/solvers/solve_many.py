@@ -95,7 +95,7 @@ def solve_many(
         leave_unguarded()
         with (
             ProcessPoolExecutor(jobs, spawn, initializer=load_files, initargs=own) as pool,
-            guarded(pool),
+            guarded(),
         ):
             solved = list(pool.map(alone, [listed[k] for k in rest], chunksize=share))
     else:

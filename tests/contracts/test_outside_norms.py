@@ -39,7 +39,7 @@ class KyFan(Norm):
 
 
 class Weighted(Norm):
-    """(Σ s_i W_ij²)^½ with its normal, an own method and cvxpy's expression."""
+    """(Σ s_i W_ij²)^½ with its normal and an own method."""
 
     name = "weighted"
     unique = True
@@ -62,9 +62,6 @@ class Weighted(Norm):
 
     def normal(self, u):
         return self.scale(u) ** 2 * u
-
-    def cvxpy(self, cp, W):
-        return cp.norm(cp.multiply(np.broadcast_to(self.scale(W), W.shape), W), "fro")
 
     def ball(self, upper, lower):
         return float(np.sqrt(max(upper**2 - lower**2, 0.0)))
@@ -123,12 +120,9 @@ def test_the_general_method_agrees_with_one_that_knows_the_norm():
                         rows.queries[rows.query]), C=0.3).upper, rtol=GAP_SPECTRUM)  # fmt: skip
 
 
-def test_a_norm_that_knows_cvxpy_has_a_second_opinion():
-    rows = problem()
-    ours, theirs = (attsvm.solve(rows, Weighted(), solver=s, tol=1e-4) for s in (None, "cvxpy"))
-    assert abs(ours.upper / theirs.upper - 1) <= 1e-4
+def test_a_method_that_needs_more_than_the_norm_has_is_refused():
     with pytest.raises(Unsupported, match=r"does not take norm ky-fan-2: auto, general do"):
-        attsvm.solve(rows, KyFan(), solver="cvxpy")
+        attsvm.solve(problem(), KyFan(), solver="splitting")
 
 
 def test_a_norm_may_bring_its_own_method():
