@@ -211,21 +211,27 @@ class ExactSolution:
     tight: NDArray[np.bool_]
 
 
-def exact_lower(problem: Problem, norm: Norm | str, lam: Any, mu: Any = None) -> Fraction | None:
+def exact_lower(
+    problem: Problem, norm: Norm | str, lam: Any, mu: Any = None, *, budget: float = math.inf
+) -> Fraction | None:
     """The lower bound that λ ≥ 0 (m,) and μ (l,), of any sign, prove exactly.
 
     A Fraction not above (Σ b λ + Σ c μ) / ‖Aᵀλ + Cᵀμ‖_dual, and below it by about 1e-14 at most;
     0, which always holds, if the numerator is not positive; None if they prove that no W exists.
+    With a budget one not above Σ bλ + Σ cμ − ½‖Aᵀλ + Cᵀμ‖²_dual; None unless λ ≤ budget.
     """
     rows = IntegerRows.of(problem)
     multipliers = rows.multipliers(lam, mu)
-    above = rows.numerator(multipliers)
+    above, combined = rows.numerator(multipliers), rows.adjoint(multipliers)
+    if budget < math.inf:
+        largest = max(multipliers.numerators[: rows.m], default=0)
+        if Fraction(largest, multipliers.denominator) > Fraction(budget):
+            return None
+        dual = norm_of(norm).dual_above(combined)
+        return max(above - dual**2 / 2, Fraction(0))
     if above <= 0:
         return Fraction(0)
-    combined = rows.adjoint(multipliers)
-    if combined.zero:
-        return None
-    return above / norm_of(norm).dual_above(combined)
+    return None if combined.zero else above / norm_of(norm).dual_above(combined)
 
 
 def exact_upper(problem: Problem, norm: Norm | str, W: Any) -> Upper:
@@ -254,19 +260,6 @@ def exact_upper(problem: Problem, norm: Norm | str, W: Any) -> Upper:
             return Upper(None, None, "a margin with b > 0 is not positive")
         repaired = repaired.times(values.denominator / (worst * right.denominator))
     return Upper(norm_of(norm).value_above(repaired), repaired)
-
-
-def exact_soft_lower(
-    problem: Problem, norm: Norm | str, lam: Any, mu: Any, budget: float
-) -> Fraction | None:
-    """Σ bλ + Σ cμ − Σ c_error |μ| − ½‖A*λ + C*μ‖²_dual, not above it; None unless λ ≤ budget."""
-    rows = IntegerRows.of(problem)
-    multipliers = rows.multipliers(lam, mu)
-    largest = max(multipliers.numerators[: rows.m], default=0)
-    if Fraction(largest, multipliers.denominator) > Fraction(budget):
-        return None
-    dual = norm_of(norm).dual_above(rows.adjoint(multipliers))
-    return max(rows.numerator(multipliers) - dual**2 / 2, Fraction(0))
 
 
 def exact_soft_upper(problem: Problem, norm: Norm | str, W: Any, budget: float) -> Upper:

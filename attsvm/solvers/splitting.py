@@ -79,12 +79,6 @@ THIN, SMALL = 30, 3_000
 ROOT, HALVINGS = 1e-11, 100
 
 
-def memory_need(problem: Problem) -> float:
-    """Bytes beside the problem's own: twenty numbers per row, sixteen matrices like W."""
-    d, dq = problem.shape
-    return 8.0 * (20.0 * (problem.m + problem.ties) + 16.0 * d * dq)
-
-
 def by_splitting(problem: Problem, norm: Norm, *, tol: float, budget: float = np.inf) -> Answer:
     """The answer of Douglas–Rachford steps; a proof of infeasibility is the Frobenius one."""
     if norm.prox is None:
@@ -92,9 +86,10 @@ def by_splitting(problem: Problem, norm: Norm, *, tol: float, budget: float = np
     none = None if np.isinf(budget) else contradiction(problem, norm, tol=tol)
     if none is not None:
         return none
-    require(
-        memory_need(problem), f"{problem.m} rows of {problem.shape} unknowns in norm {norm.name}"
-    )
+    d, dq = problem.shape
+    # Beside the problem's own: twenty numbers per row, sixteen matrices like W.
+    need = 8.0 * (20.0 * (problem.m + problem.ties) + 16.0 * d * dq)
+    require(need, f"{problem.m} rows of {problem.shape} unknowns in norm {norm.name}")
     basis = None
     if norm.rotational:
         problem, basis = in_span(problem)
@@ -134,24 +129,13 @@ def _closed(
     told: Progress | None,
 ) -> tuple[Floats, Floats]:
     """W and λ of a norm that is a linear program: its interior point ends what splitting began."""
-    shares = [0.0]
-
-    def heard(share: float, said: str) -> None:
-        shares.append(share)
-        if told is not None:
-            told(share, said)
-
-    def onward(share: float, said: str) -> None:
-        if told is not None:
-            told(shares[-1] + (1.0 - shares[-1]) * share, said)
-
     leave, prox = Handover(rows, tol), cast(Prox, norm.prox)
-    W, best = alternate(rows, norm, prox, lam, tol=tol, enough=enough, leave=leave, told=heard)
+    W, best = alternate(rows, norm, prox, lam, tol=tol, enough=enough, leave=leave, told=told)
     # Bounds that look good and are refused leave no way on for splitting.
     refused = enough is not None and leave.able(best) and not enough(W, best)
     if not leave.left and not refused:
         return W, best
-    W, best, gap = close_gap(rows, norm, W, best, tol=tol, enough=enough, told=onward)
+    W, best, gap = close_gap(rows, norm, W, best, tol=tol, enough=enough, told=told)
     if gap <= max(tol, HELP):
         return W, best
     # Nearly dependent rows may stop the one and not the other.
