@@ -47,7 +47,6 @@ class Norm(ABC):
 
     - `inner(D, Z, b, free, *, tol, W0, lam0)`: a special method on unit rows that returns the best
       (W, λ) it found; without it the general method needs only `dual` and `dual_maximizer`.
-    - `soft(rows, *, tol, W0, lam0)`: the same for soft margins.
     - `prox(V, t)`: the X that minimises t·f(X) + ½‖X − V‖_F² for one V (d, dq), where f is the
       norm, or any growing function of it with slope 1 at norm 1, such as ‖X‖^p/p; without it
       problems of many rows are beyond reach. `prox_reach`: the gap down to which splitting with
@@ -72,7 +71,6 @@ class Norm(ABC):
     euclidean: bool = False
     shape: tuple[int, int] | None = None
     inner: Inner | None = None
-    soft: Inner | None = None
     prox: Prox | None = None
     prox_reach: float = 1e-3
     normal: Callable[[Floats], Floats] | None = None

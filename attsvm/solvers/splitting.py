@@ -41,7 +41,7 @@ from attsvm.solvers.frobenius.newton import by_newton_steps, in_span
 from attsvm.solvers.general import CuttingPlanes
 from attsvm.solvers.lp_interior_point import Enough, Handover, close_gap, has_pairs
 from attsvm.solvers.solver import Answer
-from attsvm.solvers.unit_rows import BestPair, QueryGroups, SoftRows
+from attsvm.solvers.unit_rows import BestPair, QueryGroups, UnitRows
 from attsvm.solvers.working_set import contradiction
 
 # Steps at most, between two looks at the bounds, and the first two looks.
@@ -149,25 +149,27 @@ def _turned(answer: Answer, basis: Floats | None) -> Answer:
     return answer if answer.W is None or basis is None else replace(answer, W=answer.W @ basis.T)
 
 
-def inner_soft(soft: SoftRows, *, tol: float, W0: Floats, lam0: Floats) -> tuple[Floats, Floats]:
+def inner_soft(
+    unit: UnitRows, *, norm: Norm, tol: float, W0: Floats, lam0: Floats
+) -> tuple[Floats, Floats]:
     """The best (W, λ) found for a soft margin on unit rows, from the Frobenius pair.
 
     Where splitting stalls, a quasi-Newton method goes on, and then cutting planes.
     """
-    unit, best = soft.rows, soft.best(W0, lam0)
+    best, cap = unit.start(norm, W0, lam0), cast(Floats, unit.cap)
     groups, index = QueryGroups.of(unit.Z), np.arange(len(unit.b))
     query = groups.query[groups.back]
     rows = sort_rows(unit.D, groups.queries, index, index * 0 - 1, query, unit.b, free=unit.free)
-    rows = replace(rows, ceil=soft.cap[rows.order])
+    rows = replace(rows, ceil=cap[rows.order])
     if best.lam.any():
-        prox = SquaredProx(soft.norm, cast(Prox, soft.norm.prox))
-        W, lam = alternate(rows, soft.norm, prox, best.lam[rows.order], tol=0.5 * tol)
-        best = soft.judged(best, W, rows.unsorted(lam))
+        prox = SquaredProx(norm, cast(Prox, norm.prox))
+        W, lam = alternate(rows, norm, prox, best.lam[rows.order], tol=0.5 * tol)
+        best = unit.judged(best, W, rows.unsorted(lam))
     if best.gap > tol and len(unit.b) * best.W.size <= FEW:
-        cuts = CuttingPlanes(unit, soft.norm, best.W, soft.cap)
-        best = cuts.descend(best, soft.judged, tol)
+        cuts = CuttingPlanes(unit, norm, best.W)
+        best = cuts.descend(best, tol)
         if best.W.size <= THIN or len(unit.b) * best.W.size <= SMALL:
-            best = cuts.close(best, soft.judged, tol)
+            best = cuts.close(best, tol)
     return best.W, best.lam
 
 

@@ -1,7 +1,6 @@
 """The solvers of unit rows (ℓp, l1, max, nuclear, spectral), judged by duality alone, by answers
 known beforehand and by cvxpy."""
 
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -9,14 +8,14 @@ import pytest
 from scipy.optimize import nnls
 
 from attsvm.norms import norm_of
-from attsvm.solvers import cone, linear_program, power
+from attsvm.solvers.auto import method_of
 from attsvm.solvers.unit_rows import UnitRows
 from tests.plain_fractions import sphere
 from tests.tolerances import GAP, ORACLE, ROUNDING
 from tests.zoo import size_in_cvxpy
 
 SMOOTH = ("l1.05", "l1.1", "l1.5", "l1.75", "l2", "l2.5", "l3", "l5", "l10", "l20")
-CONES = {"nuclear": cone.NUCLEAR, "spectral": cone.SPECTRAL}
+CONES = ("nuclear", "spectral")
 EVERY = ("l1", *SMOOTH, "max", *CONES)
 KINDS = (
     "plain", "zeros", "ties", "shifted ties", "only ties", "duplicates", "near", "sparse", "opposed"
@@ -37,14 +36,10 @@ def asked(norm):
 
 def answer(norm, rows, *, tol=None, W0=None, lam0=None):
     """W and λ of the norm's solver, from the start of the rows unless another is given."""
-    solver = {
-        "l1": partial(linear_program.inner, norm=norm_of("l1")),
-        "max": partial(linear_program.inner, norm=norm_of("max")),
-        **{name: partial(cone.interior_point, cone=side) for name, side in CONES.items()},
-    }.get(norm) or partial(power.inner, p=float(norm[1:]))
+    solver = method_of(norm_of(norm)).inner
     W0, lam0 = rows[4] if W0 is None else W0, rows[5] if lam0 is None else lam0
     tol = asked(norm) if tol is None else tol
-    W, lam = solver(UnitRows(*rows[:4]), tol=tol, W0=W0, lam0=lam0)
+    W, lam = solver(UnitRows(*rows[:4]), norm=norm_of(norm), tol=tol, W0=W0, lam0=lam0)
     assert W.shape == W0.shape and lam.shape == rows[2].shape
     return W, lam
 
