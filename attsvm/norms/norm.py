@@ -133,6 +133,37 @@ class Norm(ABC):
         return int(min(G.shape))
 
 
+class DualOf(Norm):
+    """The dual of another norm, `of`: value and dual change places, and so do their bounds."""
+
+    of: Norm
+
+    def value(self, W: Any) -> Any:
+        """The dual of the other norm."""
+        return self.of.dual(W)
+
+    def dual(self, G: Any) -> Any:
+        """The value of the other norm."""
+        return self.of.value(G)
+
+    def spread(self, shape: tuple[int, int]) -> tuple[float, float]:
+        """The other norm's, in the other order."""
+        value, dual = self.of.spread(shape)
+        return dual, value
+
+    def rounding(self, shape: tuple[int, int]) -> float:
+        """The other norm's."""
+        return self.of.rounding(shape)
+
+    def value_above(self, W: Exact) -> Fraction:
+        """A rational at least the dual of the other norm."""
+        return self.of.dual_above(W)
+
+    def dual_above(self, G: Exact) -> Fraction:
+        """A rational at least the value of the other norm."""
+        return self.of.value_above(G)
+
+
 def _inexact(norm: Norm, method: str) -> str:
     return (
         f"norm {norm.name} has no {method}: it cannot be checked in exact arithmetic; verify() "
