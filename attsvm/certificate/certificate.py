@@ -562,9 +562,8 @@ def _contradiction(problem: Problem, lam: Floats, mu: Floats) -> NDArray[np.obje
     if not (lam.any() or mu.any()):
         return None
     used = lam.nonzero()[0]
-    single = _zero_row(problem, used, mu)
-    if single is not None:
-        return single
+    zero = used[(problem.row_norms[used] == 0) & (problem.b[used] > 0)]
+    used = zero[:1] if len(zero) else used
     count = len(used) + problem.ties
     if count > _EXACT_ROWS or count * sum(problem.shape) > _EXACT_NUMBERS:
         return None
@@ -578,21 +577,6 @@ def _contradiction(problem: Problem, lam: Floats, mu: Floats) -> NDArray[np.obje
     out[used] = found.multipliers.numerators
     out[problem.m :] = found.tie_multipliers.numerators
     return out
-
-
-def _zero_row(problem: Problem, used: Ints, mu: Floats) -> NDArray[np.object_] | None:
-    """The proof that one exactly zero row with a right-hand side gives: 0 ≥ b > 0, or 0 = c ≠ 0."""
-    out = np.zeros(problem.m + problem.ties, dtype=object)
-    for k in used[(problem.row_norms[used] == 0) & (problem.b[used] > 0)]:
-        if problem.is_zero(int(k)):
-            out[k] = 1
-            return out
-    off = np.abs(problem.c) > problem.c_error
-    for l in (off & (problem.tie_norms == 0) & (mu != 0)).nonzero()[0]:
-        if problem.tie_is_zero(int(l)):
-            out[problem.m + l] = 1 if problem.c[l] > 0 else -1
-            return out
-    return None
 
 
 def _matrix(problem: Problem, W: Any) -> Floats | None:
