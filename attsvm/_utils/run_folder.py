@@ -173,18 +173,9 @@ class RunFolder:
             self._stamp(made, entries)
             made.chmod(0o755)
             self.check_replaceable(force=force)
-            if not self.path.exists():
-                made.replace(self.path)
-                return
-            old = Path(tempfile.mkdtemp(dir=above, prefix=".attsvm-", suffix=".old"))
-            self.path.replace(old / self.path.name)
-            try:
-                made.replace(self.path)
-            except BaseException:
-                (old / self.path.name).replace(self.path)
-                raise
-            finally:
-                shutil.rmtree(old, ignore_errors=True)
+            if self.path.exists():
+                shutil.rmtree(self.path)
+            made.replace(self.path)
         except BaseException:
             shutil.rmtree(made, ignore_errors=True)
             raise

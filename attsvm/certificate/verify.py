@@ -13,7 +13,6 @@ from attsvm._utils.result import Result, Summary
 from attsvm.certificate.exact import (
     exact_infeasibility,
     exact_lower,
-    exact_soft_upper,
     exact_upper,
     proves,
     residual,
@@ -112,8 +111,7 @@ def verify_exactly(certificate: Certificate) -> Check:
     upper = np.inf
     if certificate.W is not None:
         given = certificate.problem, certificate.norm, certificate.W
-        soft = certificate.budget < np.inf
-        above = exact_soft_upper(*given, certificate.budget) if soft else exact_upper(*given)
+        above = exact_upper(*given, budget=certificate.budget)
         if above.value is None:
             reason = reason or f"no exactly feasible matrix near W: {above.reason}"
         else:

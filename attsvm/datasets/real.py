@@ -10,10 +10,8 @@ import csv
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Iterator
-from math import prod
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,27 +128,18 @@ COLUMNS = ("text", "label")
 def text_of_csv(file: str | Path, counts: Counts = ALL, *, words: int = 64) -> Labelled:
     """The texts of a CSV file with their labels, any words or numbers, in three parts by hash.
 
-    The classes are the labels, in order of the alphabet, or of size where all are numbers.
+    The classes are the labels, in order of the alphabet.
     """
     file = Path(file)
     if words < 1:
         raise Unsupported(f"words is {words}: a text has at least one")
     texts, labels = _read_texts(file)
-    names = tuple(sorted(set(labels), key=_rank(labels)))
+    names = tuple(sorted(set(labels)))
     if len(names) < 2:
         raise BadTokens(f"{file} has {len(names)} label(s): two or more are needed to tell apart")
     numbers = [names.index(label) for label in labels]
     parts = _text_parts(texts, numbers, counts, str(file), words)
     return Labelled(file.name, "text", names, *parts)
-
-
-def _rank(labels: list[str]) -> Callable[[str], Any]:
-    """What the labels are ordered by."""
-    try:
-        values = {label: float(label) for label in labels}
-    except ValueError:
-        return str
-    return lambda label: (values[label], label)
 
 
 def _read_texts(file: Path) -> tuple[list[list[str]], list[str]]:
@@ -234,18 +223,12 @@ def read_idx(file: Path, axes: int) -> NDArray[np.uint8]:
     """The bytes of an idx file packed by gzip, as an array with so many axes."""
     try:
         raw = gzip.decompress(file.read_bytes())
-    except (OSError, EOFError, zlib.error) as error:
-        raise BadTokens(f"{file} is cut or no gzip file ({error}): fetch it again") from error
-    if len(raw) < 4 * (axes + 1) or raw[:4] != bytes((0, 0, 8, axes)):
-        raise BadTokens(f"{file} is no idx file of bytes with {axes} axes: fetch it again")
-    shape = np.frombuffer(raw, dtype=">u4", count=axes, offset=4).tolist()
-    need = prod(shape)
-    if len(raw) - 4 * (axes + 1) != need:
-        raise BadTokens(
-            f"{file} should hold {need} bytes of data and holds {len(raw) - 4 * (axes + 1)}: fetch "
-            "it again"
-        )
-    return np.frombuffer(raw, dtype=np.uint8, offset=4 * (axes + 1)).reshape(shape)
+        if raw[:4] != bytes((0, 0, 8, axes)):
+            raise ValueError("no idx file of bytes with so many axes")
+        shape = np.frombuffer(raw, dtype=">u4", count=axes, offset=4).tolist()
+        return np.frombuffer(raw, dtype=np.uint8, offset=4 * (axes + 1)).reshape(shape)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise BadTokens(f"{file} cannot be read ({error}): fetch it again") from error
 
 
 def digit_images(counts: Counts = ALL) -> Labelled:
