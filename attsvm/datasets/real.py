@@ -12,6 +12,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,31 +145,24 @@ def text_of_csv(file: str | Path, counts: Counts = ALL, *, words: int = 64) -> L
 
 def _read_texts(file: Path) -> tuple[list[list[str]], list[str]]:
     """The words and the label of each row. Raises BadTokens where a row lacks one of them."""
+    import pandas
+
     check_in(file, "a .csv file with the columns text and label")
-    texts: list[list[str]] = []
-    labels: list[str] = []
     try:
-        with file.open(encoding="utf-8-sig", newline="") as stream:
-            table = csv.DictReader(stream, strict=True)
-            lacking = [name for name in COLUMNS if name not in (table.fieldnames or ())]
-            if lacking:
-                raise BadTokens(
-                    f"{file} has no column {lacking[0]}: its first line must name text and label"
-                )
-            for row in table:
-                text, label = row["text"], row["label"]
-                if text is None or label is None or not label.strip():
-                    raise BadTokens(f"{file}, line {table.line_num}: the label is missing")
-                found = words_of(text)
-                if not found:
-                    raise BadTokens(f"{file}, line {table.line_num}: the text has no words")
-                texts.append(found)
-                labels.append(label.strip())
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise BadTokens(f"{file} cannot be read as CSV in UTF-8 ({error})") from error
+        how: Any = {"dtype": str, "keep_default_na": False, "encoding": "utf-8-sig"}
+        table = pandas.read_csv(file, usecols=list(COLUMNS), **how)
+    except ValueError as error:
+        raise BadTokens(
+            f"{file} cannot be read as CSV with columns text and label ({error})"
+        ) from error
+    table = table.fillna("").apply(lambda column: column.str.strip())
+    texts = [words_of(text) for text in table["text"]]
+    for row, (words, label) in enumerate(zip(texts, table["label"], strict=True), start=1):
+        if not (words and label):
+            raise BadTokens(f"{file}, row {row}: the {'label' if words else 'text'} is missing")
     if not texts:
         raise BadTokens(f"{file} has no row below its first line")
-    return texts, labels
+    return texts, table["label"].tolist()
 
 
 FASHION_FILES = tuple(

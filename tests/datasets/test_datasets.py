@@ -239,13 +239,13 @@ def test_text_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "no column text"),
+        (b"", "columns text and label"),
         (b"text,label\n", "no row"),
-        (b"words,label\na,1\n", "no column text"),
-        (b"text,label\na b,1\n!?,0\n", "line 3: the text has no word"),
-        (b"text,label\na b,1\nonly text\n", "line 3: the label is missing"),
+        (b"words,label\na,1\n", "columns text and label"),
+        (b"text,label\na b,1\n!?,0\n", "row 2: the text is missing"),
+        (b"text,label\na b,1\nonly text\n", "row 2: the label is missing"),
         (b"text,label\na b,1\nc d,1\n", "two or more"),
-        (b"text,label\na\xff b,1\n", "CSV in UTF-8"),
+        (b"text,label\na\xff b,1\n", "cannot be read as CSV"),
         (b'text,label\n"a b,1\n', "cannot be read as CSV"),
         (b"text,label\na,1\nb,0\n", "no input for"),
     ],
