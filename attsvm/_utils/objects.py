@@ -1,4 +1,4 @@
-"""Objects: from a user's file, and the declarations of plug-ins."""
+"""Objects: from a user's file, the declarations of plug-ins, and `lazy` properties."""
 
 from __future__ import annotations
 
@@ -8,11 +8,26 @@ import sys
 from collections.abc import Iterable
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from attsvm.errors import BadTokens, Unsupported
+
+T = TypeVar("T")
+
+
+class lazy(cached_property[T]):
+    """functools.cached_property without the lock that it takes before Python 3.12."""
+
+    if not TYPE_CHECKING:
+
+        def __get__(self, instance, owner=None):
+            if instance is None:
+                return self
+            value = instance.__dict__[self.attrname] = self.func(instance)
+            return value
 
 
 def keep_declared(thing: Any, functions: tuple[Any, ...], names: tuple[str, ...]) -> None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 from attsvm._utils.arrays import LARGEST, Floats, Ints, floats, numbers, plain, rectangular
 from attsvm._utils.compiled import ENTRY, njit
 from attsvm._utils.expected import expect, places
+from attsvm._utils.objects import lazy
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
@@ -176,17 +176,17 @@ class Problem:
         """The number of ties."""
         return len(self.tie_hi)
 
-    @cached_property
+    @lazy
     def shape(self) -> tuple[int, int]:
         """The shape (d, dq) of W."""
         return int(self.keys.shape[1]), int(self.queries.shape[1])
 
-    @cached_property
+    @lazy
     def scalable(self) -> bool:
         """Whether scaling up makes any W with positive margins feasible: no tie, no zero b."""
         return not len(self.tie_hi) and bool(self.b.all())
 
-    @cached_property
+    @lazy
     def homogeneous(self) -> bool:
         """Whether every tie has right-hand side 0, exactly: then scaling keeps them."""
         return not (self.c.any() or self.c_error.any())
@@ -222,11 +222,11 @@ class Problem:
         """Δ (l, d) of the ties."""
         return pairwise(self.keys, self.tie_hi, self.tie_lo)
 
-    @cached_property
+    @lazy
     def _small(self) -> bool:
         return bool(self.m * self.keys.shape[1] <= _KEEP)
 
-    @cached_property
+    @lazy
     def _formed(self) -> tuple[Floats, Floats]:
         """Δ and its norms of a small problem, formed once."""
         keys = self.keys
@@ -236,7 +236,7 @@ class Problem:
         D = pairwise(keys, self.hi, self.lo)
         return D, lengths(D) * lengths(self.queries)[self.query]
 
-    @cached_property
+    @lazy
     def stacked(self) -> StackRows:
         """The margins as a stack of one, for kernels."""
         return StackRows.alone(self.differences(), self.queries, self.query, self.row_norms, self.b)
@@ -258,12 +258,12 @@ class Problem:
                         f"{sizes[k]:.1e}, too small to compute with; rescale that input"
                     )
 
-    @cached_property
+    @lazy
     def smallest(self) -> float:
         """The least ‖Δ_k‖‖z_k‖: zero when a row is zero, inf without margins."""
         return float(self.row_norms.min()) if self.m else np.inf
 
-    @cached_property
+    @lazy
     def well_scaled(self) -> bool:
         """Whether the largest row and right-hand side lie in MIDDLE, or are zero."""
         sizes = [float(self.row_norms.max()), float(self.b.max())] if self.m else []
@@ -275,7 +275,7 @@ class Problem:
         step = max(1, _KEEP // self.keys.shape[1])
         return [slice(start, start + step) for start in range(0, self.m, step)]
 
-    @cached_property
+    @lazy
     def row_norms(self) -> Floats:
         """‖Δ_k‖‖z_k‖ of each margin (m,)."""
         if self._small:
@@ -285,7 +285,7 @@ class Problem:
             out[part] = lengths(self.differences(part))
         return out * lengths(self.queries)[self.query]
 
-    @cached_property
+    @lazy
     def tie_norms(self) -> Floats:
         """‖Δ_l‖‖z_l‖ of each tie (l,)."""
         return lengths(self.tie_differences()) * lengths(self.queries)[self.tie_query]
