@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from math import log
 from typing import Any
 
 # The callback of long work: progress(share done, 0 to 1), with a message as second argument where
@@ -22,8 +21,8 @@ PATIENCE = 2.0
 def bar(what: str, *, late: bool = False, total: float | None = 1.0) -> Iterator[Progress | None]:
     """A progress bar: a function of the share done and a message; None when nobody is watching.
 
-    late: it shows once PATIENCE seconds have passed. total: None for work of unknown length. Bars
-    inside one another are lines of one display.
+    late: it shows once PATIENCE seconds have passed. total: None for work of unknown length, of
+    which the message alone is shown. Bars inside one another are lines of one display.
     """
     if not sys.stderr.isatty():
         yield None
@@ -70,14 +69,3 @@ def _display() -> Any:
         progress.TimeRemainingColumn(),
     )
     return progress.Progress(*columns, console=Console(stderr=True), transient=True)
-
-
-def share_of_gap(first: float, now: float, goal: float) -> float:
-    """How much of the way from the gap `first` to `goal` is done, counted in digits.
-
-    >>> share_of_gap(1.0, 1e-2, 1e-4)
-    0.5
-    """
-    if not 0.0 < goal < now < first < float("inf"):
-        return 1.0 if now <= goal else 0.0
-    return log(first / now) / log(first / goal)

@@ -24,7 +24,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm._utils.memory import require
-from attsvm._utils.progress import Progress, bar, share_of_gap
+from attsvm._utils.progress import Progress, bar
 from attsvm.certificate import certify
 from attsvm.errors import Unsupported
 from attsvm.norms import Norm
@@ -111,7 +111,7 @@ def by_splitting(problem: Problem, norm: Norm, *, tol: float, budget: float = np
     judge = None if problem.scalable else enough
     lam = np.concatenate([start.multipliers, start.tie_multipliers])[rows.order]
     prox = norm.prox if np.isinf(budget) else SquaredProx(norm, norm.prox)
-    with bar(f"{problem.m:,} rows in norm {norm.name}", late=True) as told:
+    with bar(f"{problem.m:,} rows in norm {norm.name}", late=True, total=None) as told:
         if np.isinf(budget) and has_pairs(norm):
             W, lam = _closed(rows, norm, lam, tol=tol, enough=judge, told=told)
         else:
@@ -202,7 +202,7 @@ def alternate(
     rows, lam = _capped(rows, lam, step * cap)
     combined = rows.adjoint(lam)
     waiting, epochs, worst, apart = Waiting(rows, refresh=REFRESH), EPOCHS, np.inf, np.inf
-    first = mark = best.gap
+    mark = best.gap
     stale = refused = 0
     for count in range(1, STEPS + 1):
         if stale >= PATIENCE or waiting.epochs > LIMIT:
@@ -231,8 +231,7 @@ def alternate(
         stale = 0 if best.gap < 0.9 * mark else stale + 1
         mark = best.gap if stale == 0 else mark
         if told is not None:
-            first = best.gap if first == np.inf else first
-            told(share_of_gap(first, best.gap, tol), f"gap {best.gap:.1e}")
+            told(0.0, f"gap {best.gap:.1e}")
         if leave and leave(best.lam, gap=best.gap, epochs=waiting.epochs, stale=stale):
             break
         # What stands still may be a row that waits, and is missed in between.

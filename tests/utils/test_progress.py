@@ -46,12 +46,6 @@ def test_long_work_shows_how_things_stand(monkeypatch):
     assert "12 rows" in terminal.getvalue() and "gap 1e-2" in terminal.getvalue()
 
 
-def test_the_share_is_counted_in_digits():
-    assert progress.share_of_gap(1.0, 1e-3, 1e-6) == pytest.approx(0.5)
-    assert progress.share_of_gap(1.0, 1e-7, 1e-6) == 1.0
-    assert progress.share_of_gap(float("inf"), 1.0, 1e-6) == 0.0
-
-
 def test_bars_inside_one_another_share_a_display(monkeypatch):
     terminal = watched(monkeypatch)
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
