@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -183,7 +183,7 @@ def boxed(
     Every product of X and Y is at least about `weight`.
     """
     held = ~rows.free
-    cap = np.where(held, rows.cap, 2.0)
+    cap = np.where(held, cast(Floats, rows.cap), 2.0)
     over, under = np.maximum(slack, 0.0), np.maximum(-slack, 0.0)
     near = np.sqrt(weight)
     least = np.minimum(weight / np.maximum(over, near), 0.5 * cap)
