@@ -88,6 +88,24 @@ class RunFolder:
         elif self.path.exists() and not all(map(_left, self.path.iterdir())):
             raise BadTokens(f"{self.path} holds other files; give an empty or a new folder")
 
+    def check_writable(self) -> None:
+        """Raises BadTokens where `create` would fail; leaves nothing behind."""
+        self.check()
+        new = [place for place in (self.path, *self.path.absolute().parents) if not place.exists()]
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.path):
+                pass
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise BadTokens(
+                f"{self.path} cannot be written to ({why}): give another folder"
+            ) from error
+        finally:
+            for place in new:
+                if place.is_dir():
+                    place.rmdir()
+
     def create(self, *parts: str, stale: float = 0.0, **entries: Any) -> Path:
         """The folder, made or resumed, with subfolders of these names and entries in its stamp.
 

@@ -17,8 +17,8 @@ KIND = "attsvm inspection 1"
 
 
 def check_folder(folder: Path) -> None:
-    """Makes the folder; raises BadTokens where an inspection cannot be written."""
-    RunFolder(folder, "inspection").create()
+    """Raises BadTokens where an inspection cannot be written."""
+    RunFolder(folder, "inspection").check_writable()
 
 
 def write_folder(folder: Path, report: Mapping[str, Any]) -> Path:
