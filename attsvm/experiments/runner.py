@@ -203,7 +203,7 @@ def measure_chunk(chunk: Chunk) -> tuple[Columns, float]:
     with timed() as took, one_thread(), keeping(chunk.runs), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a certificate says how far it got
         columns = _measured(chunk)
-    return columns, took.run.wall
+    return columns, took.run
 
 
 def _measured(chunk: Chunk) -> Columns:

@@ -124,7 +124,7 @@ def special() -> dict[str, dict[str, Any]]:
         },
         "attsvm.Selection.attended": {"path": tokens, "W": W},
         "attsvm.Selection": {"kept": np.eye(3, dtype=bool)},
-        "attsvm.Problem.is_zero": {}, "attsvm.ConvergenceProof.bound": {"steps": 3},
+        "attsvm.ConvergenceProof.bound": {"steps": 3},
         "attsvm.Problem.finite": {"keep": [[0, 1], [0], [0]]},
         "attsvm.read_sentences": {"file": "saved.txt"},
         "attsvm.next_token.read_sentences": {"file": "saved.txt"},

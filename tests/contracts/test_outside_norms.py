@@ -38,7 +38,7 @@ class KyFan(Norm):
 
 
 class Weighted(Norm):
-    """(Σ s_i W_ij²)^½ with its normal, an own method and cvxpy's expression."""
+    """(Σ s_i W_ij²)^½ with its normal and an own method."""
 
     name = "weighted"
     unique = True
@@ -61,9 +61,6 @@ class Weighted(Norm):
 
     def normal(self, u):
         return self.scale(u) ** 2 * u
-
-    def cvxpy(self, cp, W):
-        return cp.norm(cp.multiply(np.broadcast_to(self.scale(W), W.shape), W), "fro")
 
     def ball(self, upper, lower):
         return float(np.sqrt(max(upper**2 - lower**2, 0.0)))

@@ -29,11 +29,10 @@ from tests.zoo import (
 )
 
 # A solver that joins the registry is tried in every norm it takes, and held to what it promises.
-# These are tried in fewer norms, for time: tests/against compares the values of cvxpy, 'general' is
-# one method for all, and 'auto' has the methods of the others.
+# These are tried in fewer norms, for time: 'general' is one method for all, and 'auto' has the
+# methods of the others.
 FEWER = {
     "auto": ("frobenius", "nuclear", "max", "l1.1", "l3"),
-    "cvxpy": ("frobenius", "nuclear", "l1"),
     "general": ("frobenius", "spectral", "l1", "l3"),
 }
 PAIRS = [
@@ -78,7 +77,7 @@ def test_widths_of_keys_and_queries_may_differ(name, norm, shape):
     assert best.status == "optimal" and agrees(best, zoo.least)
 
 
-@pytest.mark.parametrize(("name", "norm"), [pair for pair in PAIRS if pair[0] != "cvxpy"])
+@each
 @pytest.mark.parametrize("case", infeasible())
 def test_infeasible_is_reported_with_its_proof(name, norm, case):
     problem = infeasible()[case]
@@ -95,7 +94,7 @@ def test_infeasible_is_reported_with_its_proof(name, norm, case):
 
 
 @pytest.mark.parametrize("eps", [1e-4, 1e-8, 1e-11])
-@pytest.mark.parametrize("name", [n for n, s in SOLVERS.items() if n != "cvxpy"])
+@pytest.mark.parametrize("name", list(SOLVERS))
 def test_a_near_duplicate_is_not_infeasible(name, eps):
     zoo = near(eps)
     norm = next(norm for norm in NORMS if SOLVERS[name].takes(norm_of(norm)))

@@ -94,9 +94,8 @@ def test_sets_equal_brute_force(norm, seed):
 def test_branches_are_cut():
     tokens, _ = sphere_tokens(4, 6, 8, seed=9)
     sets = Selection.of(tokens, [[0, 1, 2]] * 4)
-    seen = []
-    found = solve_sets(tokens, sets, progress=seen.append)
-    assert found.solved == len(seen) == seen[-1] < 3 + 9 + 27 + 81
+    found = solve_sets(tokens, sets)
+    assert 0 < found.solved < 3 + 9 + 27 + 81
     assert abs(found.certificate.upper / brute(tokens, sets, "frobenius")[1] - 1) <= GAP
     with pytest.raises(NotConverged, match="problems were solved"):
         solve_sets(tokens, sets, most=2)

@@ -15,8 +15,7 @@ from typing import Any
 
 from attsvm._utils.memory import share_with
 from attsvm._utils.objects import load_files, loaded_files
-from attsvm._utils.parallel import GUARD, leave_unguarded, unguarded
-from attsvm.errors import Unsupported
+from attsvm._utils.parallel import leave_unguarded
 from attsvm.experiments.executors.engine import Engine, ExecutorConfig
 
 # One thread per process when several run at once: read by libraries when they are loaded.
@@ -78,8 +77,6 @@ def _stop(executor: Executor) -> None:
         process.terminate()
     for process in workers.values():
         process.join()
-    if unguarded(workers):
-        raise Unsupported(GUARD)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, 
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from attsvm._utils.parallel import GUARD
 from attsvm.errors import AttsvmError, BadTokens
 from attsvm.experiments.executors.engine import Engine
 
@@ -121,7 +122,7 @@ def _check_breaks(engine: Engine, breaks: int) -> None:
     if breaks > _BROKEN:
         raise BadTokens(
             f"workers of the {engine.name} engine end before they have done anything: what was "
-            "finished is kept; is there enough memory?"
+            f"finished is kept; is there enough memory? Or {GUARD}"
         )
 
 
@@ -137,5 +138,5 @@ def _words(error: BaseException) -> str:
     """The error in one line."""
     text = " ".join(str(error).split())
     if isinstance(error, BrokenExecutor):
-        return "its process ended, perhaps for lack of memory"
+        return f"its process ended: is there enough memory? Or {GUARD}"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import product
 from math import isfinite, prod
 from typing import Any, Literal
@@ -17,7 +18,6 @@ from typing import Any, Literal
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.objects import lazy
 from attsvm.errors import Unsupported
 from attsvm.problem.tokens import Tokens
 
@@ -38,27 +38,27 @@ class Instance:
     def __getitem__(self, name: str) -> Floats:
         return self.arrays[name]
 
-    @lazy
+    @cached_property
     def tokens(self) -> Tokens:
         """X with the queries z (width one without them) and the labels y (1 without them)."""
         return Tokens(self["X"], queries=self.arrays.get("z"), labels=self.labels)
 
-    @lazy
+    @cached_property
     def labels(self) -> Floats:
         """y (n,), 1 where the instance has none."""
         return self.arrays.get("y", np.ones(len(self["X"])))
 
-    @lazy
+    @cached_property
     def scores(self) -> Floats:
         """γ_it = y_i v·x_it (n, T)."""
         return np.asarray(self.labels[:, None] * (self["X"] @ self["v"]))
 
-    @lazy
+    @cached_property
     def best(self) -> tuple[int, ...]:
         """The token of highest score of every input."""
         return tuple(self.scores.argmax(axis=1).tolist())
 
-    @lazy
+    @cached_property
     def first(self) -> tuple[int, ...]:
         """The first token of every input."""
         return (0,) * len(self["X"])
@@ -114,7 +114,7 @@ class Space:
     fits: Callable[[Mapping[str, int]], bool] = _anywhere
     make: Callable[[dict[str, Floats]], dict[str, Floats]] | None = None
 
-    @lazy
+    @cached_property
     def choices(self) -> tuple[dict[str, int], ...]:
         """Every choice of sizes that fits, the one with the fewest entries first."""
         ranges = [range(low, high + 1) for low, high in self.sizes.values()]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,6 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm._utils.expected import expect, file_path, whole
 from attsvm._utils.files import finite, write_arrays
-from attsvm._utils.objects import lazy
 from attsvm._utils.result import Result, Summary, Table, draw
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.next_token.attention import Contexts
@@ -202,7 +202,7 @@ class SentenceOutcome(Table):
         states = {best.status for best in self.certificates.values()}
         return next((s for s in ("infeasible", "stalled") if s in states), "optimal")
 
-    @lazy
+    @cached_property
     def proof(self) -> ConvergenceProof | None:
         """That attention converges from here, or what blocks it.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,6 @@ import numpy as np
 from attsvm._utils.arrays import Floats, Ints, floats
 from attsvm._utils.expected import flag, function, one_of, shown, whole
 from attsvm._utils.memory import require
-from attsvm._utils.objects import lazy
 from attsvm._utils.progress import Progress
 from attsvm._utils.result import Summary, Table, draw
 from attsvm.errors import BadTokens, Unsupported
@@ -120,24 +119,24 @@ class SentenceObjective:
         """Whether attention alone is trained."""
         return not self.model.decodes
 
-    @lazy
+    @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of each block."""
         return self.model.shapes(*self.E.shape)
 
-    @lazy
+    @cached_property
     def contexts(self) -> Contexts:
         """The sentences with the weights asked for."""
         S = self.sentences.size
         share = np.full(S, 1 / max(S, 1)) if self.uniform else None
         return Contexts.of(self.sentences, self.E, weights=share)
 
-    @lazy
+    @cached_property
     def V(self) -> Floats:
         """What each token adds to the output's logits, E W_ovᵀ (N, N), of the frozen decoder."""
         return self.E @ decoder_of(self.head, self.E).T
 
-    @lazy
+    @cached_property
     def pairs(self) -> tuple[Floats, Ints, Ints, Floats]:
         """What `decoder_loss` takes: E, tokens (C,), their followers (C,), weights (C,)."""
         sentences = self.sentences
@@ -151,7 +150,7 @@ class SentenceObjective:
         weights = np.full(len(tokens), 1 / len(tokens)) if self.uniform else seen / seen.sum()
         return self.E, tokens, sentences.follows[tokens], weights
 
-    @lazy
+    @cached_property
     def trace(self) -> str:
         """Twelve hex digits that change with the sentences, their vectors or the frozen decoder."""
         s = self.sentences
