@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from attsvm.solvers.solver import Answer, Solver
     from attsvm.theory import measures
     from attsvm.theory.comparison import Comparison, compare
-    from attsvm.theory.convergence import Basin, ConvergenceProof, basin, proofs_of_convergence
+    from attsvm.theory.convergence import Basin, ConvergenceProof, basin
     from attsvm.theory.limits import Limit, predict
     from attsvm.theory.optima import Optima, Optimality, Witness, local_optima, optimality
     from attsvm.theory.outcome import Outcome
@@ -69,7 +69,7 @@ _PUBLIC = {
     "solvers.solve_sets": ("SetChoice", "relaxed", "solve_sets"),
     "solvers.solver": ("Answer", "Solver"),
     "theory.comparison": ("Comparison", "compare"),
-    "theory.convergence": ("Basin", "ConvergenceProof", "basin", "proofs_of_convergence"),
+    "theory.convergence": ("Basin", "ConvergenceProof", "basin"),
     "theory.limits": ("Limit", "predict"),
     "theory.optima": ("Optima", "Optimality", "Witness", "local_optima", "optimality"),
     "theory.outcome": ("Outcome",),
@@ -112,7 +112,6 @@ __all__ = [
     "compare",
     "Comparison",
     "proof_of_convergence",
-    "proofs_of_convergence",
     "ConvergenceProof",
     "basin",
     "Basin",

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -133,79 +132,30 @@ def njit(*, cache: bool = True, seconds: float = 0.0, **options: Any) -> Callabl
     return compile_kernel
 
 
-@dataclass(frozen=True)
-class Spent:
-    """Seconds by the clock and of the processor."""
-
-    wall: float
-    cpu: float
-
-    def __sub__(self, other: Spent) -> Spent:
-        return Spent(self.wall - other.wall, self.cpu - other.cpu)
-
-
-def _now() -> Spent:
-    return Spent(time.perf_counter(), time.process_time())
-
-
-class CompileMeter(event.Listener):
-    """Adds up the times in which some thread holds numba's lock, or waits for it.
-
-    The lock is taken to compile a kernel and to load a compiled one, and for nothing else.
-    """
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._depth = 0
-        self._since = Spent(0.0, 0.0)
-        self._spent = Spent(0.0, 0.0)
-
-    def on_start(self, event: event.Event) -> None:
-        """A thread asks for the lock."""
-        with self._guard:
-            if self._depth == 0:
-                self._since = _now()
-            self._depth += 1
-
-    def on_end(self, event: event.Event) -> None:
-        """A thread has given the lock back."""
-        with self._guard:
-            self._depth -= 1
-            if self._depth == 0:
-                spell = _now() - self._since
-                self._spent = Spent(self._spent.wall + spell.wall, self._spent.cpu + spell.cpu)
-
-    @property
-    def spent(self) -> Spent:
-        """What the finished spells took together."""
-        with self._guard:
-            return self._spent
-
-
-_meter = CompileMeter()
-event.register("numba:compiler_lock", _meter)
-
-
+@dataclass
 class Stopwatch:
-    """What a piece of work took: `run` without compiling, `compiling` alone."""
+    """Seconds that a piece of work took: `run` without compiling, `compiling` alone."""
 
-    def __init__(self) -> None:
-        self.run = self.compiling = Spent(0.0, 0.0)
+    run: float = 0.0
+    compiling: float = 0.0
 
 
 @contextmanager
 def timed() -> Iterator[Stopwatch]:
     """A context whose Stopwatch holds, once it is left, what the work inside took.
 
+    Compiling is the time in which some thread holds numba's lock, or waits for it: the lock is
+    taken to compile a kernel and to load a compiled one, and for nothing else.
+
     >>> with timed() as took:
     ...     total = sum(range(1000))
-    >>> took.run.wall > 0, took.compiling.wall
+    >>> took.run > 0, took.compiling
     (True, 0.0)
     """
-    watch = Stopwatch()
-    start, before = _now(), _meter.spent
+    watch, meter, start = Stopwatch(), event.TimingListener(), time.perf_counter()
     try:
-        yield watch
+        with event.install_listener("numba:compiler_lock", meter):
+            yield watch
     finally:
-        watch.compiling = _meter.spent - before
-        watch.run = _now() - start - watch.compiling
+        watch.compiling = meter.duration if meter.done else 0.0
+        watch.run = time.perf_counter() - start - watch.compiling

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import errno
 import json
-import lzma
 import math
 import os
-import struct
 import tempfile
-import tokenize
 import tomllib
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,26 +22,7 @@ import numpy as np
 
 from attsvm._utils.expected import flag
 from attsvm._utils.memory import require
-from attsvm.errors import BadTokens
-
-# What reading a broken archive raises: bad headers, cut or encrypted members, unknown packing.
-_UNREADABLE = (
-    ValueError,
-    OSError,
-    EOFError,
-    KeyError,
-    TypeError,
-    RuntimeError,
-    OverflowError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    tokenize.TokenError,
-)
-
-# Digits of a whole number in a text file, and how deep its tables may be nested.
-_DIGITS, _DEPTH = 40, 40
+from attsvm.errors import AttsvmError, BadTokens
 
 
 def check_in(path: Path, wanted: str) -> None:
@@ -67,9 +44,9 @@ def load_arrays(path: Path) -> dict[str, Any]:
         _check_size(path)
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except _UNREADABLE as error:
-        if isinstance(error, BadTokens):
-            raise
+    except AttsvmError:
+        raise
+    except Exception as error:  # bad headers, cut or encrypted members, unknown packing
         if "allow_pickle" in str(error) or "Object arrays" in str(error):
             raise BadTokens(
                 f"{path} holds a pickled object; save plain arrays of numbers instead"
@@ -165,37 +142,24 @@ def write_text(file: Path, text: str) -> None:
 
 def parse_json(text: str) -> Any:
     """The value of a JSON text; raises ValueError, whatever is wrong with it."""
-    try:
-        return json.loads(text, parse_int=_whole)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+    with _not_nested_too_deeply():
+        return json.loads(text)
 
 
 def parse_toml(text: str) -> dict[str, Any]:
     """The tables of a TOML text; raises ValueError, whatever is wrong with it."""
-    try:
+    with _not_nested_too_deeply():
         found = tomllib.loads(text)
+        json.dumps(found, default=str)  # raises for deep nesting and for too many digits
+        return found
+
+
+@contextmanager
+def _not_nested_too_deeply() -> Iterator[None]:
+    try:
+        yield
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-    _check_depth(found, _DEPTH)
-    return found
-
-
-def _whole(text: str) -> int:
-    if len(text) > _DIGITS:
-        raise ValueError(f"a whole number has {len(text)} digits, {_DIGITS} at most are read")
-    return int(text)
-
-
-def _check_depth(value: Any, most: int) -> None:
-    """Raises ValueError for lists and tables nested too deeply, and for huge whole numbers."""
-    if isinstance(value, dict | list):
-        if not most:
-            raise ValueError("it is nested too deeply")
-        for inner in value.values() if isinstance(value, dict) else value:
-            _check_depth(inner, most - 1)
-    elif isinstance(value, int) and abs(value) >= 10**_DIGITS:
-        raise ValueError(f"a whole number has more than {_DIGITS} digits")
 
 
 @contextmanager

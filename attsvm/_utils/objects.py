@@ -5,48 +5,29 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from attsvm.errors import BadTokens, Unsupported
 
 T = TypeVar("T")
 
 
-class lazy(Generic[T]):
-    """The value of a method, kept in the instance after the first use.
+class lazy(cached_property[T]):
+    """functools.cached_property without the lock that it takes before Python 3.12."""
 
-    Unlike functools.cached_property before Python 3.12 it takes no lock.
+    if not TYPE_CHECKING:
 
-    >>> class Square:
-    ...     side = 3
-    ...
-    ...     @lazy
-    ...     def area(self) -> int:
-    ...         return self.side**2
-    >>> Square().area
-    9
-    """
-
-    def __init__(self, method: Callable[[Any], T]) -> None:
-        self._method = method
-        self._name = method.__name__
-        self.__doc__ = method.__doc__
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> lazy[T]: ...
-    @overload
-    def __get__(self, instance: object, owner: type) -> T: ...
-    def __get__(self, instance: object | None, owner: type) -> lazy[T] | T:
-        if instance is None:
-            return self
-        value = self._method(instance)
-        instance.__dict__[self._name] = value
-        return value
+        def __get__(self, instance, owner=None):
+            if instance is None:
+                return self
+            value = instance.__dict__[self.attrname] = self.func(instance)
+            return value
 
 
 def keep_declared(thing: Any, functions: tuple[Any, ...], names: tuple[str, ...]) -> None:

@@ -11,62 +11,34 @@ not stand under `if __name__ == '__main__':` are reached there too, and would st
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
-import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, lru_cache
-from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
 import scipy
 from numba import config
+from threadpoolctl import ThreadpoolController
 
 from attsvm.errors import Unsupported
 
-# Modules that OpenBLAS was linked to: NumPy's copy, and SciPy's.
-_LINKED = ("numpy._core._multiarray_umath", "scipy.linalg.cython_blas")
-
-Switch = tuple[Callable[[], int], Callable[[int], Any]]
-
 
 @cache
-def _switches() -> list[Switch]:
-    """How to read and to set the threads of each copy of OpenBLAS; none of another library."""
+def _libraries() -> ThreadpoolController:
+    """The copies of OpenBLAS in this process; none of another library."""
     _ = scipy.linalg  # loaded now, so that its copy is there to be found
-    found = []
-    for name in _LINKED:
-        try:
-            library = ctypes.CDLL(sys.modules[name].__file__)
-        except (OSError, KeyError):
-            continue
-        for prefix in ("scipy_openblas", "openblas"):
-            for suffix in ("", "64_"):
-                try:
-                    read = getattr(library, f"{prefix}_get_num_threads{suffix}")
-                    write = getattr(library, f"{prefix}_set_num_threads{suffix}")
-                except AttributeError:
-                    continue
-                found.append((read, write))
-    return found
+    return ThreadpoolController().select(internal_api="openblas")
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """A context in which linear algebra uses one thread, where that can be set."""
-    before = [(read(), write) for read, write in _switches()]
-    for _, write in before:
-        write(1)
-    try:
+    with _libraries().limit(limits=1):
         yield
-    finally:
-        for count, write in before:
-            write(count)
 
 
 T = TypeVar("T")
@@ -122,10 +94,6 @@ def memory(make: Callable[..., T], *sizes: int) -> T:
     return made
 
 
-# The exit code of a process that was about to start others while it loads the script.
-_UNGUARDED = 97
-# Seconds in which the exit code of a process that is ending can be read.
-_PATIENCE = 5.0
 GUARD = (
     "processes run the lines of the script that starts them again: put these under "
     "if __name__ == '__main__':, or ask for one process"
@@ -135,31 +103,13 @@ GUARD = (
 def leave_unguarded() -> None:
     """Ends the process where it is one that is loading the script it was started from."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise SystemExit(_UNGUARDED)
-
-
-def unguarded(workers: Mapping[int, BaseProcess]) -> bool:
-    """Whether one of these processes, which are ending, ended for want of a guard."""
-    return any(_exit_code(process) == _UNGUARDED for process in workers.values())
-
-
-def _exit_code(process: BaseProcess) -> int | None:
-    """The exit code of a process that is ending.
-
-    The pool's own thread may be the one that collects it, a moment before it can be read here.
-    """
-    deadline = time.monotonic() + _PATIENCE
-    while process.exitcode is None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return process.exitcode
+        raise SystemExit(1)
 
 
 @contextmanager
-def guarded(executor: Executor) -> Iterator[None]:
-    """A context in which a pool that breaks for want of a guard says so."""
+def guarded() -> Iterator[None]:
+    """A context in which a broken pool is one sentence."""
     try:
         yield
     except BrokenExecutor:
-        if unguarded(dict(getattr(executor, "_processes", None) or {})):
-            raise Unsupported(GUARD) from None
-        raise
+        raise Unsupported(f"a process ended: is there enough memory? Or {GUARD}") from None

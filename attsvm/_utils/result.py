@@ -198,14 +198,9 @@ class Table(Result):
 
     def to_frame(self) -> Any:
         """The table as a pandas DataFrame."""
-        return frame_of(self.columns())
+        import pandas
 
-
-def frame_of(columns: Mapping[str, Any]) -> Any:
-    """The pandas DataFrame of these columns."""
-    import pandas
-
-    return pandas.DataFrame(dict(columns))
+        return pandas.DataFrame(self.columns())
 
 
 def draw(kind: str, result: Any, *, style: str, **options: Any) -> Figure:

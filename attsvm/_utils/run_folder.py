@@ -25,15 +25,6 @@ from attsvm.errors import BadTokens
 
 STAMP, LOCK = "attsvm.json", "lock"
 _TEMPORARY = ".attsvm-*.part"
-# What makes a folder of each kind.
-_COMMANDS = {
-    "comparison": "attsvm train FILE --out",
-    "fit": "attsvm fit --out",
-    "hunt": "attsvm hunt STATEMENT --out",
-    "inspection": "attsvm inspect --out",
-    "reproduction": "attsvm reproduce --out",
-    "sweep": "attsvm sweep SPEC --out",
-}
 
 
 @dataclass(frozen=True)
@@ -54,11 +45,10 @@ class RunFolder:
 
         entries: what the stamp must hold, by name, with the type of each.
         """
-        command = f"`{_COMMANDS[self.kind]} {self.path}`"
         if not self.path.is_dir():
-            raise BadTokens(f"there is no folder {self.path}; {command} makes it")
+            raise BadTokens(f"there is no folder {self.path}")
         if not self.exists:
-            raise BadTokens(f"{self.path} was not made by {command}: it has no {STAMP}")
+            raise BadTokens(f"{self.path} holds no {self.kind}: it has no {STAMP}")
         try:
             stamp = parse_json((self.path / STAMP).read_text("utf-8"))
             kind, version = stamp["kind"], stamp["version"]
@@ -191,18 +181,9 @@ class RunFolder:
             self._stamp(made, entries)
             made.chmod(0o755)
             self.check_replaceable(force=force)
-            if not self.path.exists():
-                made.replace(self.path)
-                return
-            old = Path(tempfile.mkdtemp(dir=above, prefix=".attsvm-", suffix=".old"))
-            self.path.replace(old / self.path.name)
-            try:
-                made.replace(self.path)
-            except BaseException:
-                (old / self.path.name).replace(self.path)
-                raise
-            finally:
-                shutil.rmtree(old, ignore_errors=True)
+            if self.path.exists():
+                shutil.rmtree(self.path)
+            made.replace(self.path)
         except BaseException:
             shutil.rmtree(made, ignore_errors=True)
             raise

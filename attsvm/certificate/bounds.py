@@ -59,22 +59,11 @@ def length(x: Floats) -> float:
 
 def ceiling(x: float, e: int) -> float:
     """A float not below x · 2^e (x ≥ 0): exact unless it leaves the normal floats."""
-    return math.inf if x == math.inf else _directed(x, e, math.inf)
-
-
-def floor(x: float, e: int) -> float:
-    """A float not above x · 2^e (x ≥ 0): exact unless it leaves the normal floats."""
-    return x if x == math.inf else _directed(x, e, 0.0)
-
-
-def _directed(x: float, e: int, toward: float) -> float:
     try:
         out = math.ldexp(x, e)
     except OverflowError:
-        return math.inf if toward == math.inf else math.nextafter(math.inf, 0.0)
-    if x and math.ldexp(out, -e) != x:
-        return math.nextafter(out, toward)
-    return out
+        return math.inf
+    return math.nextafter(out, math.inf) if x and math.ldexp(out, -e) != x else out
 
 
 def value_above(norm: Norm, W: Floats) -> float:

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from math import isfinite, ldexp
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -45,7 +45,6 @@ from attsvm._utils.arrays import Bools, Floats, Ints, numbers
 from attsvm._utils.expected import flag, number
 from attsvm._utils.files import finite
 from attsvm._utils.memory import HEADROOM, available
-from attsvm._utils.objects import lazy
 from attsvm._utils.result import Result, Summary, Table, draw
 from attsvm.certificate.bounds import (
     LEAST_MARGIN,
@@ -134,17 +133,17 @@ class Certificate(Table):
             return 0.0
         return self.upper / self.lower - 1 if 0 < self.lower < np.inf else np.inf
 
-    @lazy
+    @cached_property
     def margins(self) -> Floats:
         """Δ_kᵀ W z_k of each margin (m,), empty without a W."""
         return np.empty(0) if self.W is None else self.problem.margins(self.W)
 
-    @lazy
+    @cached_property
     def tight(self) -> Tight:
         """Which margins are certainly met with equality, certainly not, or undecided."""
         return tight_rows(self)
 
-    @lazy
+    @cached_property
     def rank(self) -> int | None:
         """Singular values of W above 1e-4 of the largest; None without a W."""
         if self.W is None:
@@ -152,7 +151,7 @@ class Certificate(Table):
         s = np.linalg.svd(self.W, compute_uv=False)
         return int((s > RANK * s[0]).sum()) if s[0] > 0 else 0
 
-    @lazy
+    @cached_property
     def rank_bound(self) -> int:
         """No nuclear solution has more singular values above 1e-4 of its largest than this.
 
@@ -563,9 +562,8 @@ def _contradiction(problem: Problem, lam: Floats, mu: Floats) -> NDArray[np.obje
     if not (lam.any() or mu.any()):
         return None
     used = lam.nonzero()[0]
-    single = _zero_row(problem, used, mu)
-    if single is not None:
-        return single
+    zero = used[(problem.row_norms[used] == 0) & (problem.b[used] > 0)]
+    used = zero[:1] if len(zero) else used
     count = len(used) + problem.ties
     if count > _EXACT_ROWS or count * sum(problem.shape) > _EXACT_NUMBERS:
         return None
@@ -579,21 +577,6 @@ def _contradiction(problem: Problem, lam: Floats, mu: Floats) -> NDArray[np.obje
     out[used] = found.multipliers.numerators
     out[problem.m :] = found.tie_multipliers.numerators
     return out
-
-
-def _zero_row(problem: Problem, used: Ints, mu: Floats) -> NDArray[np.object_] | None:
-    """The proof that one exactly zero row with a right-hand side gives: 0 ≥ b > 0, or 0 = c ≠ 0."""
-    out = np.zeros(problem.m + problem.ties, dtype=object)
-    for k in used[(problem.row_norms[used] == 0) & (problem.b[used] > 0)]:
-        if problem.is_zero(int(k)):
-            out[k] = 1
-            return out
-    off = np.abs(problem.c) > problem.c_error
-    for l in (off & (problem.tie_norms == 0) & (mu != 0)).nonzero()[0]:
-        if problem.tie_is_zero(int(l)):
-            out[problem.m + l] = 1 if problem.c[l] > 0 else -1
-            return out
-    return None
 
 
 def _matrix(problem: Problem, W: Any) -> Floats | None:

@@ -211,40 +211,54 @@ class ExactSolution:
     tight: NDArray[np.bool_]
 
 
-def exact_lower(problem: Problem, norm: Norm | str, lam: Any, mu: Any = None) -> Fraction | None:
+def exact_lower(
+    problem: Problem, norm: Norm | str, lam: Any, mu: Any = None, *, budget: float = math.inf
+) -> Fraction | None:
     """The lower bound that λ ≥ 0 (m,) and μ (l,), of any sign, prove exactly.
 
     A Fraction not above (Σ b λ + Σ c μ) / ‖Aᵀλ + Cᵀμ‖_dual, and below it by about 1e-14 at most;
     0, which always holds, if the numerator is not positive; None if they prove that no W exists.
+    With a budget one not above Σ bλ + Σ cμ − ½‖Aᵀλ + Cᵀμ‖²_dual; None unless λ ≤ budget.
     """
     rows = IntegerRows.of(problem)
     multipliers = rows.multipliers(lam, mu)
-    above = rows.numerator(multipliers)
+    above, combined = rows.numerator(multipliers), rows.adjoint(multipliers)
+    if budget < math.inf:
+        largest = max(multipliers.numerators[: rows.m], default=0)
+        if Fraction(largest, multipliers.denominator) > Fraction(budget):
+            return None
+        dual = norm_of(norm).dual_above(combined)
+        return max(above - dual**2 / 2, Fraction(0))
     if above <= 0:
         return Fraction(0)
-    combined = rows.adjoint(multipliers)
-    if combined.zero:
-        return None
-    return above / norm_of(norm).dual_above(combined)
+    return None if combined.zero else above / norm_of(norm).dual_above(combined)
 
 
-def exact_upper(problem: Problem, norm: Norm | str, W: Any) -> Upper:
+def exact_upper(problem: Problem, norm: Norm | str, W: Any, *, budget: float = math.inf) -> Upper:
     """The upper bound ‖W'‖ of an exactly feasible W' near W (d, dq).
 
     W is first given the least Frobenius change that makes the ties hold and the violated rows
     with b = 0 exactly 0; rows violated by that change join, round after round. Then, if every
     c = 0, it is scaled so that the worst margin/b is 1. With some c ≠ 0 scaling would break the
     ties: violated rows with b > 0 are set to b in the correction instead.
+
+    With a budget C: ½‖W'‖² + C Σ max(0, b − margin) of the W' nearest to W that meets the ties.
     """
     rows = IntegerRows.of(problem)
-    matrix = _matrix(rows, W)
+    matrix, soft = _matrix(rows, W), budget < math.inf
     homogeneous = not rows.right.numerators[rows.m :].any() and rows.error.zero
-    repaired, reason = _repaired(rows, matrix, rows.positive & homogeneous)
+    exempt = np.arange(len(rows.delta)) < rows.m if soft else rows.positive & homogeneous
+    repaired, reason = _repaired(rows, matrix, exempt)
     if repaired is None:
         return Upper(None, None, reason)
+    values, right = rows.values(repaired), rows.right
+    if soft:
+        pairs = zip(right.fractions()[: rows.m], values.fractions()[: rows.m], strict=True)
+        short = sum((max(b - v, Fraction(0)) for b, v in pairs), Fraction(0))
+        value = norm_of(norm).value_above(repaired)
+        return Upper(value**2 / 2 + Fraction(budget) * short, repaired)
     if homogeneous:
         positive = rows.positive.nonzero()[0]
-        values, right = rows.values(repaired), rows.right
         worst = min(
             (Fraction(values.numerators[k], right.numerators[k]) for k in positive), default=None
         )
@@ -254,34 +268,6 @@ def exact_upper(problem: Problem, norm: Norm | str, W: Any) -> Upper:
             return Upper(None, None, "a margin with b > 0 is not positive")
         repaired = repaired.times(values.denominator / (worst * right.denominator))
     return Upper(norm_of(norm).value_above(repaired), repaired)
-
-
-def exact_soft_lower(
-    problem: Problem, norm: Norm | str, lam: Any, mu: Any, budget: float
-) -> Fraction | None:
-    """Σ bλ + Σ cμ − Σ c_error |μ| − ½‖A*λ + C*μ‖²_dual, not above it; None unless λ ≤ budget."""
-    rows = IntegerRows.of(problem)
-    multipliers = rows.multipliers(lam, mu)
-    largest = max(multipliers.numerators[: rows.m], default=0)
-    if Fraction(largest, multipliers.denominator) > Fraction(budget):
-        return None
-    dual = norm_of(norm).dual_above(rows.adjoint(multipliers))
-    return max(rows.numerator(multipliers) - dual**2 / 2, Fraction(0))
-
-
-def exact_soft_upper(problem: Problem, norm: Norm | str, W: Any, budget: float) -> Upper:
-    """½‖W'‖² + C Σ max(0, b − margin) of the W' nearest to W (d, dq) that meets the ties."""
-    rows = IntegerRows.of(problem)
-    matrix = _matrix(rows, W)
-    margins = np.arange(len(rows.delta)) < rows.m
-    repaired, reason = _repaired(rows, matrix, margins)
-    if repaired is None:
-        return Upper(None, None, reason)
-    values = rows.values(repaired).fractions()[: rows.m]
-    right = rows.right.fractions()[: rows.m]
-    short = sum((max(b - v, Fraction(0)) for b, v in zip(right, values, strict=True)), Fraction(0))
-    value = norm_of(norm).value_above(repaired)
-    return Upper(value**2 / 2 + Fraction(budget) * short, repaired)
 
 
 def exact_repair(problem: Problem, W: Any) -> tuple[NDArray[np.float64], float] | None:

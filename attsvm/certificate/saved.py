@@ -8,6 +8,7 @@ here, `tools/check_certificate.py` the one that shares no code with this package
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,6 @@ _STATUSES = ("optimal", "infeasible", "stalled")
 _PROOFS = ("", "numerical", "exact")
 # Keys keep their places, so that rows keep their names, up to this many places a key in use.
 _PLACES = 16
-# Integers are written in pieces of this many digits: Python refuses to write long ones at once.
-_DIGITS = 4000
 _INTEGER = re.compile("-?[0-9]+")
 
 
@@ -78,7 +77,7 @@ def arrays(certificate: Certificate) -> dict[str, Any]:
         **{name: np.float64(getattr(certificate, name)) for name in _NUMBERS},
         "status": np.str_(certificate.status),
         "proof": np.str_(certificate.proof or ""),
-        "farkas": np.array([decimal(value) for value in farkas], dtype=np.str_),
+        "farkas": np.array([str(Decimal(value)) for value in farkas], dtype=np.str_),
     }
 
 
@@ -137,7 +136,7 @@ def load(path: str | Path, *, norm: Norm | None = None) -> Certificate:
     farkas = None
     if len(found["farkas"]):
         farkas = np.empty(len(found["farkas"]), dtype=object)
-        farkas[:] = [integer(str(digits)) for digits in found["farkas"]]
+        farkas[:] = [int(Decimal(str(digits))) for digits in found["farkas"]]
     values: dict[str, Any] = {name: float(found[name]) for name in _NUMBERS}
     return Certificate(
         problem,
@@ -233,20 +232,3 @@ def _norm(file: Path, name: str, given: Norm | None) -> Norm:
             f"{file}: {error}; a user-defined norm has to be given: load(file, norm=…), or --norm "
             "FILE.py:NAME"
         ) from error
-
-
-def decimal(value: int) -> str:
-    """An integer of any length in decimal digits."""
-    if abs(value) < 10**_DIGITS:
-        return str(value)
-    high, low = divmod(abs(value), 10**_DIGITS)
-    return "-" * (value < 0) + decimal(high) + str(low).zfill(_DIGITS)
-
-
-def integer(digits: str) -> int:
-    """The integer that `decimal` wrote."""
-    size = len(digits) - _DIGITS
-    if size <= 1:
-        return int(digits)
-    head, tail = integer(digits[:size]) * int(10**_DIGITS), int(digits[size:])
-    return head - tail if digits[0] == "-" else head + tail

@@ -11,11 +11,8 @@ import numpy as np
 from attsvm._utils.files import finite
 from attsvm._utils.result import Result, Summary
 from attsvm.certificate.exact import (
-    Upper,
     exact_infeasibility,
     exact_lower,
-    exact_soft_lower,
-    exact_soft_upper,
     exact_upper,
     proves,
     residual,
@@ -113,7 +110,8 @@ def verify_exactly(certificate: Certificate) -> Check:
         reason = f"lower is {certificate.lower!r}, the multipliers prove only {lower!r}"
     upper = np.inf
     if certificate.W is not None:
-        above = _upper(certificate)
+        given = certificate.problem, certificate.norm, certificate.W
+        above = exact_upper(*given, budget=certificate.budget)
         if above.value is None:
             reason = reason or f"no exactly feasible matrix near W: {above.reason}"
         else:
@@ -131,22 +129,13 @@ def verify_exactly(certificate: Certificate) -> Check:
 
 def _lower(certificate: Certificate, budget: float = np.inf) -> tuple[Fraction, str]:
     """What the multipliers prove, of a soft margin with a budget, and what is wrong with them."""
-    given = certificate.problem, certificate.norm, certificate.multipliers
-    ties = certificate.tie_multipliers
-    if np.isfinite(budget):
-        below = exact_soft_lower(*given, ties, budget)
-        wrong = f"a multiplier is above the budget C = {budget!r}"
-    else:
-        below, wrong = exact_lower(*given, ties), "the multipliers prove that no W exists"
-    return (Fraction(0), wrong) if below is None else (below, "")
-
-
-def _upper(certificate: Certificate) -> Upper:
-    """What W proves."""
-    given = certificate.problem, certificate.norm, certificate.W
-    if np.isfinite(certificate.budget):
-        return exact_soft_upper(*given, certificate.budget)
-    return exact_upper(*given)
+    pair = certificate.multipliers, certificate.tie_multipliers
+    below = exact_lower(certificate.problem, certificate.norm, *pair, budget=budget)
+    if below is not None:
+        return below, ""
+    if budget < np.inf:
+        return Fraction(0), f"a multiplier is above the budget C = {budget!r}"
+    return Fraction(0), "the multipliers prove that no W exists"
 
 
 def _infeasible(certificate: Certificate) -> Check:

@@ -78,7 +78,6 @@ def hunt_command(
         **found.to_dict(),
         "kind": made.kind,
         "says": made.says,
-        "whole": found.whole(made),
         "out": None if out is None else str(out),
     }
     emit(report, json_, *_lines(report))
@@ -95,8 +94,6 @@ def _lines(report: dict[str, Any]) -> list[str]:
         f"{report['message']} (seed {report['seed']}, {report['seconds']:.1f} s)",
         *(f"  {name} = {array}".replace(".0", "") for name, array in instance.items()),
     ]
-    if report["whole"] and not instance:
-        lines.append(f"  every instance was tried of the sizes {'; '.join(report['whole'][-3:])}")
     return [*lines, f"  written to {report['out']}"] if report["out"] is not None else lines
 
 

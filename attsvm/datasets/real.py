@@ -10,8 +10,7 @@ import csv
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Iterator
-from math import prod
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -130,13 +129,13 @@ COLUMNS = ("text", "label")
 def text_of_csv(file: str | Path, counts: Counts = ALL, *, words: int = 64) -> Labelled:
     """The texts of a CSV file with their labels, any words or numbers, in three parts by hash.
 
-    The classes are the labels, in order of the alphabet, or of size where all are numbers.
+    The classes are the labels, in order of the alphabet.
     """
     file = Path(file)
     if words < 1:
         raise Unsupported(f"words is {words}: a text has at least one")
     texts, labels = _read_texts(file)
-    names = tuple(sorted(set(labels), key=_rank(labels)))
+    names = tuple(sorted(set(labels)))
     if len(names) < 2:
         raise BadTokens(f"{file} has {len(names)} label(s): two or more are needed to tell apart")
     numbers = [names.index(label) for label in labels]
@@ -144,42 +143,26 @@ def text_of_csv(file: str | Path, counts: Counts = ALL, *, words: int = 64) -> L
     return Labelled(file.name, "text", names, *parts)
 
 
-def _rank(labels: list[str]) -> Callable[[str], Any]:
-    """What the labels are ordered by."""
-    try:
-        values = {label: float(label) for label in labels}
-    except ValueError:
-        return str
-    return lambda label: (values[label], label)
-
-
 def _read_texts(file: Path) -> tuple[list[list[str]], list[str]]:
     """The words and the label of each row. Raises BadTokens where a row lacks one of them."""
+    import pandas
+
     check_in(file, "a .csv file with the columns text and label")
-    texts: list[list[str]] = []
-    labels: list[str] = []
     try:
-        with file.open(encoding="utf-8-sig", newline="") as stream:
-            table = csv.DictReader(stream, strict=True)
-            lacking = [name for name in COLUMNS if name not in (table.fieldnames or ())]
-            if lacking:
-                raise BadTokens(
-                    f"{file} has no column {lacking[0]}: its first line must name text and label"
-                )
-            for row in table:
-                text, label = row["text"], row["label"]
-                if text is None or label is None or not label.strip():
-                    raise BadTokens(f"{file}, line {table.line_num}: the label is missing")
-                found = words_of(text)
-                if not found:
-                    raise BadTokens(f"{file}, line {table.line_num}: the text has no words")
-                texts.append(found)
-                labels.append(label.strip())
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise BadTokens(f"{file} cannot be read as CSV in UTF-8 ({error})") from error
+        how: Any = {"dtype": str, "keep_default_na": False, "encoding": "utf-8-sig"}
+        table = pandas.read_csv(file, usecols=list(COLUMNS), **how)
+    except ValueError as error:
+        raise BadTokens(
+            f"{file} cannot be read as CSV with columns text and label ({error})"
+        ) from error
+    table = table.fillna("").apply(lambda column: column.str.strip())
+    texts = [words_of(text) for text in table["text"]]
+    for row, (words, label) in enumerate(zip(texts, table["label"], strict=True), start=1):
+        if not (words and label):
+            raise BadTokens(f"{file}, row {row}: the {'label' if words else 'text'} is missing")
     if not texts:
         raise BadTokens(f"{file} has no row below its first line")
-    return texts, labels
+    return texts, table["label"].tolist()
 
 
 FASHION_FILES = tuple(
@@ -234,18 +217,12 @@ def read_idx(file: Path, axes: int) -> NDArray[np.uint8]:
     """The bytes of an idx file packed by gzip, as an array with so many axes."""
     try:
         raw = gzip.decompress(file.read_bytes())
-    except (OSError, EOFError, zlib.error) as error:
-        raise BadTokens(f"{file} is cut or no gzip file ({error}): fetch it again") from error
-    if len(raw) < 4 * (axes + 1) or raw[:4] != bytes((0, 0, 8, axes)):
-        raise BadTokens(f"{file} is no idx file of bytes with {axes} axes: fetch it again")
-    shape = np.frombuffer(raw, dtype=">u4", count=axes, offset=4).tolist()
-    need = prod(shape)
-    if len(raw) - 4 * (axes + 1) != need:
-        raise BadTokens(
-            f"{file} should hold {need} bytes of data and holds {len(raw) - 4 * (axes + 1)}: fetch "
-            "it again"
-        )
-    return np.frombuffer(raw, dtype=np.uint8, offset=4 * (axes + 1)).reshape(shape)
+        if raw[:4] != bytes((0, 0, 8, axes)):
+            raise ValueError("no idx file of bytes with so many axes")
+        shape = np.frombuffer(raw, dtype=">u4", count=axes, offset=4).tolist()
+        return np.frombuffer(raw, dtype=np.uint8, offset=4 * (axes + 1)).reshape(shape)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise BadTokens(f"{file} cannot be read ({error}): fetch it again") from error
 
 
 def digit_images(counts: Counts = ALL) -> Labelled:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
-from attsvm._utils.objects import lazy
 from attsvm.api import train
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, Unsupported
@@ -74,14 +74,14 @@ class Group:
         """The instances."""
         return self.drawn.tokens
 
-    @lazy
+    @cached_property
     def heads(self) -> Floats:
         """The heads (B, d); raises BadTokens for a family without."""
         if self.drawn.heads is None:
             raise BadTokens("this family draws no heads, so that nothing can be trained on it")
         return self.drawn.heads
 
-    @lazy
+    @cached_property
     def path(self) -> Path:
         """The run of all instances."""
         how = {name: self.run[name] for name in ("model", "optimizer", "loss", "lr", "decay")}
@@ -110,17 +110,17 @@ class Group:
         each = [begin(shapes, 1, kind, seed=first + seed) for seed in self.seeds]
         return {name: np.concatenate([blocks[name] for blocks in each]) for name in shapes}
 
-    @lazy
+    @cached_property
     def ends(self) -> Floats:
         """The last W (B, d, dq)."""
         return self.path.matrices()[-1]
 
-    @lazy
+    @cached_property
     def selected(self) -> Ints:
         """The tokens (B, n) that the last W selects."""
         return self.path.selection.reshape(len(self), -1)
 
-    @lazy
+    @cached_property
     def best(self) -> Ints:
         """The tokens (B, n) that are to be selected: those of the family, or the best-scoring."""
         if self.drawn.alpha is not None:

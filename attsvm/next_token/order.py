@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Bools, Ints
 from attsvm._utils.expected import shown
-from attsvm._utils.objects import lazy
 from attsvm.errors import BadTokens
 from attsvm.next_token.sentences import Sentences, check_sentences
 
@@ -53,7 +53,7 @@ class Order:
     lo: Ints
     witness: Ints
 
-    @lazy
+    @cached_property
     def component(self) -> Ints:
         """The strongly connected component of each token (k,).
 
@@ -68,17 +68,17 @@ class Order:
         rank[np.lexsort((first, depth[: len(first)]))] = np.arange(len(first))
         return rank[label]
 
-    @lazy
+    @cached_property
     def first(self) -> Ints:
         """The place of each component's first token, its representative."""
         return np.unique(self.component, return_index=True)[1]
 
-    @lazy
+    @cached_property
     def acyclic(self) -> bool:
         """Whether every component is a single token."""
         return len(self.first) == len(self.tokens)
 
-    @lazy
+    @cached_property
     def reach(self) -> Bools:
         """The transitive closure (k, k): whether a path of at least one edge leads from i to j."""
         bits, _, _ = self._closure
@@ -88,7 +88,7 @@ class Order:
         closed[tied, tied] = True
         return closed[np.ix_(self.component, self.component)]
 
-    @lazy
+    @cached_property
     def covers(self) -> tuple[Ints, Ints]:
         """(hi, lo): the places of the covering edges, by (hi, lo).
 
@@ -100,7 +100,7 @@ class Order:
         sorting = np.lexsort((lo, hi))
         return hi[sorting], lo[sorting]
 
-    @lazy
+    @cached_property
     def kinds(self) -> NDArray[np.str_]:
         """The kind of each token (k,): 'optimal', 'confused' or 'non-optimal'.
 
@@ -113,7 +113,7 @@ class Order:
         below[self.hi] = True
         return np.where(above & below, KINDS[1], np.where(below, KINDS[0], KINDS[2]))
 
-    @lazy
+    @cached_property
     def parts(self) -> Ints:
         """The weakly connected part of each token (k,), numbered by least token.
 
@@ -155,7 +155,7 @@ class Order:
         witnesses = [made[i * k + j] for i, j in zip(places, after, strict=True)]
         return [int(self.tokens[i]) for i in places], witnesses
 
-    @lazy
+    @cached_property
     def _closure(self) -> tuple[NDArray[np.uint8], Ints, Ints]:
         """(bits, hi, lo): the closure between C components, eight to the byte, and its covers.
 

@@ -13,6 +13,7 @@ import operator
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -22,7 +23,6 @@ from attsvm._utils.arrays import Bools, Floats, Ints, floats
 from attsvm._utils.expected import expect, listed, places, shown, whole
 from attsvm._utils.expected import place as index
 from attsvm._utils.memory import require
-from attsvm._utils.objects import lazy
 from attsvm.errors import BadTokens, Unsupported
 
 # Ways to find the followers that are not in the data.
@@ -133,32 +133,32 @@ class Sentences:
         """The number of tokens N."""
         return len(self.follows)
 
-    @lazy
+    @cached_property
     def lengths(self) -> Ints:
         """The number of tokens before the label (S,)."""
         return (self.words >= 0).sum(axis=1)
 
-    @lazy
+    @cached_property
     def queries(self) -> Ints:
         """The last token before the label (S,)."""
         return self.words[np.arange(self.size), self.lengths - 1]
 
-    @lazy
+    @cached_property
     def weights(self) -> Floats:
         """The share of each distinct sentence in the data (S,)."""
         return self.counts / max(self.counts.sum(), 1)
 
-    @lazy
+    @cached_property
     def followers(self) -> Ints:
         """n of each token of each sentence (S, L), −1 where there is none."""
         return np.where(self.words >= 0, self.follows[self.words], -1)
 
-    @lazy
+    @cached_property
     def optimal(self) -> Bools:
         """The places whose token is followed by the label (S, L)."""
         return self.followers == self.labels[:, None]
 
-    @lazy
+    @cached_property
     def distinct(self) -> tuple[Ints, Ints]:
         """(tokens, counts), both (S, K): each sentence's distinct tokens by number, −1 and 0
         beyond the end."""
@@ -178,13 +178,13 @@ class Sentences:
         np.add.at(counts, (rows[here], index[here]), 1)
         return tokens, counts
 
-    @lazy
+    @cached_property
     def right(self) -> Bools:
         """Which of the distinct tokens the label follows (S, K)."""
         tokens, _ = self.distinct
         return (tokens >= 0) & (self.follows[tokens] == self.labels[:, None])
 
-    @lazy
+    @cached_property
     def contexts(self) -> Ints:
         """The number of each sentence's context (S,): its tokens, their counts and its query."""
         tokens, counts = self.distinct

@@ -15,7 +15,7 @@ import numpy as np
 
 from attsvm._utils.arrays import plain
 from attsvm._utils.compiled import ENTRY, njit
-from attsvm.norms.norm import UNIT, Floats, Norm, largest
+from attsvm.norms.norm import UNIT, DualOf, Floats, Norm, largest
 from attsvm.norms.rational import Exact, frobenius_above
 
 # Halvings or Newton steps until the root of a power is found to rounding, at most.
@@ -122,10 +122,6 @@ class LpNorm(Norm):
         _shrink_power(plain(np.ascontiguousarray(V).ravel()), float(t), self.p, out)
         return out.reshape(V.shape)
 
-    def cvxpy(self, cp: Any, W: Any) -> Any:
-        """The ℓp norm of a cvxpy variable."""
-        return cp.pnorm(cp.vec(W, order="C"), self.p)
-
 
 @njit(**ENTRY)
 def _shrink_power(V: Floats, t: float, p: float, out: Floats) -> None:
@@ -213,7 +209,6 @@ class L1Norm(Norm):
 
     name: str = "l1"
     tolerance: float = 1e-8
-    unique: bool = False
     entrywise: bool = True
     prox_reach: float = 1e-8
 
@@ -244,66 +239,35 @@ class L1Norm(Norm):
 
     def value_above(self, W: Exact) -> Fraction:
         """Σ |W_ij|, exact."""
-        return _sum_above(W)
+        return Fraction(sum(abs(v) for v in W.numerators.ravel()), W.denominator)
 
     def dual_above(self, G: Exact) -> Fraction:
         """max |G_ij|, exact."""
-        return _largest_above(G)
+        top = max((abs(v) for v in G.numerators.ravel()), default=0)
+        return Fraction(top, G.denominator)
 
     def prox(self, V: Floats, t: float) -> Floats:
         """V with every entry shrunk by t."""
         return shrink(V, t)
 
-    def cvxpy(self, cp: Any, W: Any) -> Any:
-        """Σ |W_ij| of a cvxpy variable."""
-        return cp.norm(cp.vec(W, order="C"), 1)
-
 
 @dataclass(frozen=True)
-class MaxNorm(Norm):
+class MaxNorm(DualOf):
     """max |W_ij|, the norm of sign descent; dual Σ |G_ij|. Solutions need not be unique."""
 
     name: str = "max"
     tolerance: float = 1e-8
-    unique: bool = False
     entrywise: bool = True
     prox_reach: float = 1e-8
-
-    def value(self, W: Any) -> Any:
-        """max |W_ij|."""
-        return largest(np.asarray(W, dtype=np.float64))
-
-    def dual(self, G: Any) -> Any:
-        """Σ |G_ij|."""
-        return np.abs(np.asarray(G, dtype=np.float64)).sum(axis=(-2, -1))
+    of = L1Norm()
 
     def dual_maximizer(self, G: Any) -> Floats:
         """sign(G): every entry at full size."""
         return np.sign(np.asarray(G, dtype=np.float64))
 
-    def spread(self, shape: tuple[int, int]) -> tuple[float, float]:
-        """(1, √(d·dq))."""
-        return 1.0, float(np.sqrt(shape[0] * shape[1]))
-
-    def rounding(self, shape: tuple[int, int]) -> float:
-        """The error of a sum of d·dq terms."""
-        return (shape[0] * shape[1] + 1) * UNIT
-
-    def value_above(self, W: Exact) -> Fraction:
-        """max |W_ij|, exact."""
-        return _largest_above(W)
-
-    def dual_above(self, G: Exact) -> Fraction:
-        """Σ |G_ij|, exact."""
-        return _sum_above(G)
-
     def prox(self, V: Floats, t: float) -> Floats:
         """V with its largest entries cut to one size, by t in sum."""
         return clip_largest(V, t)
-
-    def cvxpy(self, cp: Any, W: Any) -> Any:
-        """max |W_ij| of a cvxpy variable."""
-        return cp.norm(cp.vec(W, order="C"), "inf")
 
 
 def shrink(V: Floats, t: float) -> Floats:
@@ -324,16 +288,6 @@ def clip_largest(V: Floats, t: float) -> Floats:
     level = excess / np.arange(1, len(sizes) + 1)
     k = int(np.flatnonzero(sizes > level)[-1])
     return np.asarray(np.clip(V, -level[k], level[k]))
-
-
-def _sum_above(W: Exact) -> Fraction:
-    """Σ |w|, exactly."""
-    return Fraction(sum(abs(v) for v in W.numerators.ravel()), W.denominator)
-
-
-def _largest_above(W: Exact) -> Fraction:
-    """max |w|, exactly."""
-    return Fraction(max((abs(v) for v in W.numerators.ravel()), default=0), W.denominator)
 
 
 # Sums of squares between these have lost nothing.
@@ -406,7 +360,3 @@ class FrobeniusNorm(Norm):
     def normal(self, u: Floats) -> Floats:
         """u itself."""
         return u
-
-    def cvxpy(self, cp: Any, W: Any) -> Any:
-        """‖W‖_F of a cvxpy variable."""
-        return cp.norm(cp.vec(W, order="C"), 2)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from attsvm.norms.entrywise import clip_largest, shrink
-from attsvm.norms.norm import RANK, UNIT, Floats, Norm
+from attsvm.norms.norm import RANK, UNIT, DualOf, Floats, Norm
 from attsvm.norms.rational import Exact, frobenius_above, sqrt_above
 
 # LAPACK's singular values err by a small multiple of σ_1 that grows slowly with the size.
@@ -37,8 +37,6 @@ class NuclearNorm(Norm):
     """
 
     name: str = "nuclear"
-    tolerance: float = 1e-6
-    unique: bool = False
     rotational: bool = True
     prox_reach: float = 1e-8
 
@@ -66,12 +64,31 @@ class NuclearNorm(Norm):
         return _svd_rounding(shape) * min(shape)
 
     def value_above(self, W: Exact) -> Fraction:
-        """A rational at least ‖W‖_*."""
-        return _sum_above(W)
+        """A rational at least ‖W‖_*.
+
+        With floats W ≈ U Σ Vᵀ and R = W − U Σ Vᵀ exactly, R of rank at most r = min(d, dq):
+        ‖W‖_* ≤ Σ σ_i ‖u_i‖ ‖v_i‖ + √r ‖R‖_F.
+        """
+        if W.zero or min(W.shape) == 1:
+            return frobenius_above(W)
+        U, values, V, R = _decomposed(W)
+        total = sqrt_above(Fraction(min(W.shape))) * frobenius_above(R)
+        for i, value in enumerate(values):
+            u = Exact(U.numerators[:, i], U.denominator)
+            v = Exact(V.numerators[:, i], V.denominator)
+            total += value * frobenius_above(u) * frobenius_above(v)
+        return total
 
     def dual_above(self, G: Exact) -> Fraction:
-        """A rational at least σ_1."""
-        return _largest_above(G)
+        """A rational at least σ_1.
+
+        With floats G ≈ U Σ Vᵀ and R = G − U Σ Vᵀ exactly:
+        σ₁(G) ≤ σ₁ (1 + ‖UᵀU − I‖_F)^½ (1 + ‖VᵀV − I‖_F)^½ + ‖R‖_F.
+        """
+        if G.zero or min(G.shape) == 1:
+            return frobenius_above(G)
+        U, values, V, R = _decomposed(G)
+        return values[0] * _stretch(U) * _stretch(V) + frobenius_above(R)
 
     def prox(self, V: Floats, t: float) -> Floats:
         """V with its singular values shrunk by t."""
@@ -92,28 +109,15 @@ class NuclearNorm(Norm):
         largest = float(np.nanmax((lower - rest) / np.arange(1, p + 1), initial=0.0))
         return int((most > RANK * largest).sum())
 
-    def cvxpy(self, cp: Any, W: Any) -> Any:
-        """‖W‖_* of a cvxpy variable."""
-        return cp.normNuc(W)
-
 
 @dataclass(frozen=True)
-class SpectralNorm(Norm):
+class SpectralNorm(DualOf):
     """σ_1(W), the norm of spectral descent. Solutions need not be unique."""
 
     name: str = "spectral"
-    tolerance: float = 1e-6
-    unique: bool = False
     rotational: bool = True
     prox_reach: float = 1e-8
-
-    def value(self, W: Any) -> Any:
-        """σ_1."""
-        return singular(W)[..., 0]
-
-    def dual(self, G: Any) -> Any:
-        """Σ σ_i."""
-        return singular(G).sum(axis=-1)
+    of = NuclearNorm()
 
     def dual_maximizer(self, G: Any) -> Floats:
         """U Vᵀ over the nonzero singular values."""
@@ -123,29 +127,9 @@ class SpectralNorm(Norm):
         W: Floats = (U * live[..., None, :]) @ Vt
         return W
 
-    def spread(self, shape: tuple[int, int]) -> tuple[float, float]:
-        """(1, √min(d, dq))."""
-        return 1.0, float(np.sqrt(min(shape)))
-
-    def rounding(self, shape: tuple[int, int]) -> float:
-        """The singular values' error, once for each of them in the sum."""
-        return _svd_rounding(shape) * min(shape)
-
-    def value_above(self, W: Exact) -> Fraction:
-        """A rational at least σ_1."""
-        return _largest_above(W)
-
-    def dual_above(self, G: Exact) -> Fraction:
-        """A rational at least ‖G‖_*."""
-        return _sum_above(G)
-
     def prox(self, V: Floats, t: float) -> Floats:
         """V with its largest singular values cut to one size, by t in sum."""
         return _on_singular_values(clip_largest, V, t)
-
-    def cvxpy(self, cp: Any, W: Any) -> Any:
-        """σ_1 of a cvxpy variable."""
-        return cp.sigma_max(W)
 
 
 def _on_singular_values(values: Callable[[Floats, float], Floats], V: Floats, t: float) -> Floats:
@@ -154,34 +138,6 @@ def _on_singular_values(values: Callable[[Floats, float], Floats], V: Floats, t:
     s = values(s, t)
     live = s > 0.0
     return np.asarray((U[:, live] * s[live]) @ Vt[live])
-
-
-def _largest_above(W: Exact) -> Fraction:
-    """A rational number not below σ₁(W).
-
-    With floats W ≈ U Σ Vᵀ and R = W − U Σ Vᵀ exactly:
-    σ₁(W) ≤ σ₁ (1 + ‖UᵀU − I‖_F)^½ (1 + ‖VᵀV − I‖_F)^½ + ‖R‖_F.
-    """
-    if W.zero or min(W.shape) == 1:
-        return frobenius_above(W)
-    U, values, V, R = _decomposed(W)
-    return values[0] * _stretch(U) * _stretch(V) + frobenius_above(R)
-
-
-def _sum_above(W: Exact) -> Fraction:
-    """A rational number not below Σ σ_i(W).
-
-    With floats W ≈ U Σ Vᵀ and R = W − U Σ Vᵀ exactly, R of rank at most r = min(d, dq):
-    ‖W‖_* ≤ Σ σ_i ‖u_i‖ ‖v_i‖ + √r ‖R‖_F.
-    """
-    if W.zero or min(W.shape) == 1:
-        return frobenius_above(W)
-    U, values, V, R = _decomposed(W)
-    total = sqrt_above(Fraction(min(W.shape))) * frobenius_above(R)
-    for i, value in enumerate(values):
-        u, v = Exact(U.numerators[:, i], U.denominator), Exact(V.numerators[:, i], V.denominator)
-        total += value * frobenius_above(u) * frobenius_above(v)
-    return total
 
 
 def _decomposed(W: Exact) -> tuple[Exact, list[Fraction], Exact, Exact]:

@@ -47,13 +47,11 @@ class Norm(ABC):
 
     - `inner(D, Z, b, free, *, tol, W0, lam0)`: a special method on unit rows that returns the best
       (W, λ) it found; without it the general method needs only `dual` and `dual_maximizer`.
-    - `soft(rows, *, tol, W0, lam0)`: the same for soft margins.
     - `prox(V, t)`: the X that minimises t·f(X) + ½‖X − V‖_F² for one V (d, dq), where f is the
       norm, or any growing function of it with slope 1 at norm 1, such as ‖X‖^p/p; without it
       problems of many rows are beyond reach. `prox_reach`: the gap down to which splitting with
       it comes sooner than other methods do.
     - `normal(u)`: the gradient of the norm at u of norm 1; without it no regularization path.
-    - `cvxpy(cp, W)`: the norm of a cvxpy variable; without it no second opinion from cvxpy.
     - `value_above`, `dual_above`: rational bounds; without them no check in exact arithmetic.
     - `ball`, `dual_ball`: how far a small gap confines the solution; without them nothing is said.
     - `rank_bound`: how many singular values a solution can have; without it min(d, dq).
@@ -73,11 +71,9 @@ class Norm(ABC):
     euclidean: bool = False
     shape: tuple[int, int] | None = None
     inner: Inner | None = None
-    soft: Inner | None = None
     prox: Prox | None = None
     prox_reach: float = 1e-3
     normal: Callable[[Floats], Floats] | None = None
-    cvxpy: Callable[[Any, Any], Any] | None = None
 
     @abstractmethod
     def value(self, W: Any) -> Any:
@@ -135,6 +131,37 @@ class Norm(ABC):
         norm `upper`.
         """
         return int(min(G.shape))
+
+
+class DualOf(Norm):
+    """The dual of another norm, `of`: value and dual change places, and so do their bounds."""
+
+    of: Norm
+
+    def value(self, W: Any) -> Any:
+        """The dual of the other norm."""
+        return self.of.dual(W)
+
+    def dual(self, G: Any) -> Any:
+        """The value of the other norm."""
+        return self.of.value(G)
+
+    def spread(self, shape: tuple[int, int]) -> tuple[float, float]:
+        """The other norm's, in the other order."""
+        value, dual = self.of.spread(shape)
+        return dual, value
+
+    def rounding(self, shape: tuple[int, int]) -> float:
+        """The other norm's."""
+        return self.of.rounding(shape)
+
+    def value_above(self, W: Exact) -> Fraction:
+        """A rational at least the dual of the other norm."""
+        return self.of.dual_above(W)
+
+    def dual_above(self, G: Exact) -> Fraction:
+        """A rational at least the value of the other norm."""
+        return self.of.value_above(G)
 
 
 def _inexact(norm: Norm, method: str) -> str:

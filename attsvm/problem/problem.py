@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from attsvm._utils.arrays import LARGEST, Floats, Ints, floats, numbers, plain, rectangular
 from attsvm._utils.compiled import ENTRY, njit
-from attsvm._utils.expected import expect, place, places
+from attsvm._utils.expected import expect, places
 from attsvm._utils.objects import lazy
 from attsvm.errors import BadSelection, BadTokens
 from attsvm.problem.selection import Kept, Selection
@@ -241,28 +241,17 @@ class Problem:
         """The margins as a stack of one, for kernels."""
         return StackRows.alone(self.differences(), self.queries, self.query, self.row_norms, self.b)
 
-    def is_zero(self, k: int) -> bool:
-        """Whether margin k is exactly zero: the key difference or the query is."""
-        k = place(k, self.m, "k")
-        return not (self.differences([k]).any() and self.queries[self.query[k]].any())
-
-    def tie_is_zero(self, l: int) -> bool:
-        """Whether tie l is exactly zero."""
-        l = place(l, self.ties, "l")
-        D = pairwise(self.keys, self.tie_hi[[l]], self.tie_lo[[l]])
-        return not (D.any() and self.queries[self.tie_query[l]].any())
-
     def check_sizes(self) -> None:
         """Raises BadTokens when a row that is not exactly zero is too small to compute with."""
         if self.smallest >= SMALLEST_ROW and not self.ties:
             return
         sides = (
-            (self.row_norms, self.is_zero, self.rows, "row"),
-            (self.tie_norms, self.tie_is_zero, self.tie_rows, "tie"),
+            (self.row_norms, self.hi, self.lo, self.query, self.rows, "row"),
+            (self.tie_norms, self.tie_hi, self.tie_lo, self.tie_query, self.tie_rows, "tie"),
         )
-        for sizes, zero, names, what in sides:
+        for sizes, hi, lo, query, names, what in sides:
             for k in (sizes < SMALLEST_ROW).nonzero()[0]:
-                if not zero(int(k)):
+                if pairwise(self.keys, hi[[k]], lo[[k]]).any() and self.queries[query[k]].any():
                     i, kept, other = names[k]
                     raise BadTokens(
                         f"the {what} of input {i}, tokens {kept} and {other}, has size "
@@ -592,7 +581,7 @@ def equal_tokens(problem: Problem) -> str:
         for kept in sorted({int(problem.hi[k]), *tied.get(i, ())}):
             if np.array_equal(keys[kept], keys[lo]):
                 first, second = sorted((kept % T, lo % T))
-                return f"tokens {first} and {second} of input {i} are equal"
+                return f"the keys of tokens {first} and {second} of input {i} are equal"
     return ""
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from attsvm.norms import Norm
 from attsvm.solvers.auto import by_own_method, has_method, solve_auto
-from attsvm.solvers.cvxpy_oracle import by_cvxpy
 from attsvm.solvers.frobenius.active_set import by_active_set, by_cutting_planes
 from attsvm.solvers.frobenius.newton import by_newton_steps
 from attsvm.solvers.general import by_cuts
@@ -29,5 +28,4 @@ SOLVERS: dict[str, Solver] = {
     "interior": Solver("a norm's own method", has_method, by_own_method, soft=True),
     "splitting": Solver("many rows", _having("prox"), by_splitting, soft=True, promises=1e-3),
     "general": Solver("any norm, small", any_norm, by_cuts, soft=True, promises=1e-6),
-    "cvxpy": Solver("a second opinion", _having("cvxpy"), by_cvxpy, soft=True, promises=1e-4),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -16,7 +15,7 @@ from attsvm.norms.entrywise import L1Norm, LpNorm, MaxNorm
 from attsvm.norms.matrix import NuclearNorm, SpectralNorm
 from attsvm.problem.problem import Problem
 from attsvm.solvers import general, linear_program, power, splitting
-from attsvm.solvers.cone import NUCLEAR, SPECTRAL, interior_point, soft_interior_point
+from attsvm.solvers.cone import interior_point
 from attsvm.solvers.frobenius.active_set import solve_frobenius
 from attsvm.solvers.solver import Answer
 from attsvm.solvers.unit_rows import Method, UnitRows
@@ -27,19 +26,25 @@ MANY = 600
 # Margins beyond which a norm's own method is not worth waiting for where splitting has stalled.
 HOPELESS = 5_000
 
+
+def _lp(
+    rows: UnitRows, *, norm: Any, tol: float, W0: Floats, lam0: Floats
+) -> tuple[Floats, Floats]:
+    """The best (W, λ) found in an ℓp norm."""
+    if rows.cap is not None:
+        return splitting.inner_soft(rows, norm=norm, tol=tol, W0=W0, lam0=lam0)
+    return power.inner(rows, p=norm.p, tol=tol, W0=W0, lam0=lam0)
+
+
 # Norms do not import solvers, so the methods of the listed ones are named here, by class; a norm
-# from outside brings its own in `inner` and `soft`.
-METHODS: dict[type[Norm], Callable[[Any], Method]] = {
-    NuclearNorm: lambda _: _cone(NUCLEAR),
-    SpectralNorm: lambda _: _cone(SPECTRAL),
-    L1Norm: lambda _: linear_program.L1,
-    MaxNorm: lambda _: linear_program.MAX,
-    LpNorm: lambda norm: Method(partial(power.inner, p=norm.p), splitting.inner_soft),
+# from outside brings its own in `inner`.
+METHODS: dict[type[Norm], Method] = {
+    NuclearNorm: Method(interior_point),
+    SpectralNorm: Method(interior_point),
+    L1Norm: linear_program.L1,
+    MaxNorm: linear_program.MAX,
+    LpNorm: Method(_lp),
 }
-
-
-def _cone(norm: Any) -> Method:
-    return Method(partial(interior_point, cone=norm), partial(soft_interior_point, cone=norm))
 
 
 def has_method(norm: Norm) -> bool:
@@ -48,18 +53,19 @@ def has_method(norm: Norm) -> bool:
 
 
 def method_of(norm: Norm) -> Method:
-    """The method of a norm; soft margins of one that brings only `inner` go the general way."""
+    """The method of a norm; the soft margins of one that brings its own go the general way."""
     own = norm.inner
     if own is not None:
 
-        def inner(rows: UnitRows, **options: Any) -> tuple[Floats, Floats]:
+        def inner(rows: UnitRows, *, norm: Norm, **options: Any) -> tuple[Floats, Floats]:
+            if rows.cap is not None:
+                return general.inner(rows, norm=norm, **options)
             return own(rows.D, rows.Z, rows.b, rows.free, **options)
 
-        return Method(inner, general.inner_soft if norm.soft is None else norm.soft)
-    make = METHODS.get(type(norm))
-    if make is None:
+        return Method(inner)
+    if type(norm) not in METHODS:
         raise Unsupported(f"norm {norm.name} has no method of its own: solver 'general' needs none")
-    return make(norm)
+    return METHODS[type(norm)]
 
 
 def by_own_method(problem: Problem, norm: Norm, *, tol: float, budget: float = np.inf) -> Answer:
@@ -75,7 +81,7 @@ def solve_auto(problem: Problem, norm: Norm, *, tol: float, budget: float = np.i
     """
     if norm.euclidean:
         return solve_frobenius(problem, norm, tol=tol, budget=budget)
-    own = partial(answer_with, method_of(norm) if has_method(norm) else general.method_of(norm))
+    own = partial(answer_with, method_of(norm) if has_method(norm) else general.METHOD)
     if norm.prox is None:
         return own(problem, norm, tol=tol, budget=budget)
     few = problem.m <= HOPELESS

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -28,10 +28,8 @@ from attsvm.norms import Norm
 from attsvm.norms.matrix import NuclearNorm, SpectralNorm
 from attsvm.solvers.unit_rows import (
     BestPair,
-    SoftRows,
     UnitRows,
     schur_solver,
-    settle,
     weighted_gram,
 )
 
@@ -50,8 +48,6 @@ SPREAD = 0.2
 LIFT = 1.2
 # Numbers in rows × unknowns from which the Schur matrix is formed query by query (spectral).
 MANY = 200_000
-
-NUCLEAR_NORM, SPECTRAL_NORM = NuclearNorm(), SpectralNorm()
 
 
 @dataclass(frozen=True)
@@ -95,75 +91,53 @@ class ConeNorm(NamedTuple):
     factor(rows, state, squared=…): squared for ½‖W‖².
     """
 
-    norm: Norm
     start: Callable[[Floats, Floats, float | None], tuple[Floats, Floats]]
     factor: Callable[..., Newton]
 
 
 def interior_point(
-    rows: UnitRows, *, cone: ConeNorm, tol: float, W0: Floats, lam0: Floats
+    rows: UnitRows, *, norm: Norm, tol: float, W0: Floats, lam0: Floats
 ) -> tuple[Floats, Floats]:
     """Best W (dx, dz) and λ (k,) found, to relative gap `tol` or until rounding stops the progress.
 
     W0, lam0: the Frobenius optimum (norm one) and its multipliers, where the search starts.
     """
-
-    def judge(best: BestPair, W: Floats, lam: Floats) -> BestPair:
-        return best.judged(W=W, lam=lam).judged(W=settle(rows, W))
-
-    def start(best: BestPair) -> ConeState:
-        W, held = INFLATE * W0, ~rows.free
-        slack, lam = start_rows(
-            rows, W, lam0=np.where(held, np.maximum(lam0, 0.0), lam0), cone=cone
-        )
-        P, Q = cone.start(W, rows.adjoint(lam), None)
-        return place(P, Q, lam=lam, X=np.where(held, lam, 1.0), Y=slack)
-
-    best = BestPair(rows, cone.norm, W0, lam0).judged(W=W0, lam=lam0)
-    return _followed(rows, best, cone, start, judge, tol=tol, squared=False)
-
-
-def soft_interior_point(
-    soft: SoftRows, *, cone: ConeNorm, tol: float, W0: Floats, lam0: Floats
-) -> tuple[Floats, Floats]:
-    """The same for a soft margin."""
-
-    def start(best: BestPair) -> ConeState:
-        W, rows, held = best.W, soft.rows, soft.held
-        weight = max(best.upper - best.lower, 0.1) / (sum(W.shape) + 2 * int(held.sum()))
-        lam, X, Y = boxed(soft, best.lam, rows.values(W) - rows.b, weight=weight)
-        M = rows.adjoint(lam)
-        P, Q = cone.start(W, M, LIFT * float(soft.norm.dual(M)))
-        return place(P, Q, lam=lam, X=X, Y=Y)
-
-    best = soft.best(W0, lam0)
-    return _followed(soft.rows, best, cone, start, soft.judged, tol=tol, squared=True)
-
-
-def _followed(
-    rows: UnitRows,
-    best: BestPair,
-    cone: ConeNorm,
-    start: Callable[[BestPair], ConeState],
-    judge: Callable[[BestPair, Floats, Floats], BestPair],
-    *,
-    tol: float,
-    squared: bool,
-) -> tuple[Floats, Floats]:
-    """The best W and λ met on the way from the start to the solution."""
-    stale = 0
+    cone, soft, stale = CONES[type(norm)], rows.cap is not None, 0
+    if soft:
+        best = rows.start(norm, W0, lam0)
+    else:
+        best = BestPair(rows, norm, W0, lam0).judged(W=W0, lam=lam0)
     # A breakdown of the linear algebra is rounding level: what was found until then stands.
     with np.errstate(all="ignore"), suppress(np.linalg.LinAlgError):
-        state = start(best)
+        state = _soft_start(rows, cone, best) if soft else _start(rows, cone, norm, W0, lam0)
         for _ in range(MOST_STEPS):
             if best.gap <= tol or stale > PATIENCE:
                 break
-            newton = cone.factor(rows, state, squared=squared)
-            state = _advance(rows, state, newton, joint=squared)
+            newton = cone.factor(rows, state, squared=soft)
+            state = _advance(rows, state, newton, joint=soft)
             old = best.gap
-            best = judge(best, corner(rows, state), state.lam)
+            best = rows.judged(best, corner(rows, state), state.lam)
             stale = 0 if best.gap < old else stale + 1
     return best.W, best.lam
+
+
+def _start(rows: UnitRows, cone: ConeNorm, norm: Norm, W0: Floats, lam0: Floats) -> ConeState:
+    """The first iterate, from the Frobenius optimum."""
+    W, held = INFLATE * W0, ~rows.free
+    lam0 = np.where(held, np.maximum(lam0, 0.0), lam0)
+    slack, lam = start_rows(rows, W, lam0=lam0, norm=norm)
+    P, Q = cone.start(W, rows.adjoint(lam), None)
+    return place(P, Q, lam=lam, X=np.where(held, lam, 1.0), Y=slack)
+
+
+def _soft_start(rows: UnitRows, cone: ConeNorm, best: BestPair) -> ConeState:
+    """The first iterate of a soft margin, from the best pair."""
+    W = best.W
+    weight = max(best.upper - best.lower, 0.1) / (sum(W.shape) + 2 * int((~rows.free).sum()))
+    lam, X, Y = boxed(rows, best.lam, rows.values(W) - rows.b, weight=weight)
+    M = rows.adjoint(lam)
+    P, Q = cone.start(W, M, LIFT * float(best.norm.dual(M)))
+    return place(P, Q, lam=lam, X=X, Y=Y)
 
 
 def corner(rows: UnitRows, state: ConeState) -> Floats:
@@ -186,30 +160,30 @@ def symmetric(M: Floats) -> Floats:
     return 0.5 * (M + M.T)
 
 
-def start_rows(rows: UnitRows, W: Floats, *, lam0: Floats, cone: ConeNorm) -> tuple[Floats, Floats]:
+def start_rows(rows: UnitRows, W: Floats, *, lam0: Floats, norm: Norm) -> tuple[Floats, Floats]:
     """Slack s (k,) at W and λ (k,) with A*λ of dual norm ≤ DUAL_START and sλ near its average.
 
     lam0 (k,): multipliers of the Frobenius optimum.
     """
     held = ~rows.free
-    size, length = float(cone.norm.dual(rows.adjoint(lam0))), float(cone.norm.value(W))
+    size, length = float(norm.dual(rows.adjoint(lam0))), float(norm.value(W))
     base = lam0 * (DUAL_START / size) if size > 0.0 else np.zeros_like(lam0)
     slack = np.where(held, np.maximum(rows.values(W) - rows.b, LEAST_SLACK), 0.0)
     mu = max(length - float(rows.b @ base), 0.1 * length) / (sum(W.shape) + int(held.sum()))
     lam = np.where(held, np.maximum(base, 0.0) + mu / np.where(held, slack, 1.0), base)
-    size = float(cone.norm.dual(rows.adjoint(lam)))
+    size = float(norm.dual(rows.adjoint(lam)))
     return slack, lam * min(1.0, DUAL_START / size) if size > 0.0 else lam
 
 
 def boxed(
-    soft: SoftRows, lam: Floats, slack: Floats, *, weight: float
+    rows: UnitRows, lam: Floats, slack: Floats, *, weight: float
 ) -> tuple[Floats, Floats, Floats]:
     """λ (k,), X and Y (2k,) of `ConeState` near λ and slack = A(W) − b (k,).
 
     Every product of X and Y is at least about `weight`.
     """
-    held = soft.held
-    cap = np.where(held, soft.cap, 2.0)
+    held = ~rows.free
+    cap = np.where(held, cast(Floats, rows.cap), 2.0)
     over, under = np.maximum(slack, 0.0), np.maximum(-slack, 0.0)
     near = np.sqrt(weight)
     least = np.minimum(weight / np.maximum(over, near), 0.5 * cap)
@@ -394,7 +368,7 @@ def _squared_nuclear_factor(rows: UnitRows, state: ConeState) -> Newton:
 
 def _spectral_start(W: Floats, M: Floats, least: float | None) -> tuple[Floats, Floats]:
     """s above ‖W‖ in P; Y₁, Y₂ = ½|M| plus a multiple of I, of trace t, in Q."""
-    s = LIFT * float(SPECTRAL_NORM.value(W))
+    s = LIFT * float(SpectralNorm().value(W))
     P = s * np.eye(sum(W.shape)) + off_diagonal(W)
     U, sigma, Vt = np.linalg.svd(M)
     t = 1.0 if least is None else max(s, least)
@@ -505,5 +479,7 @@ def _spectral_factor(rows: UnitRows, state: ConeState, *, squared: bool = False)
     return newton
 
 
-NUCLEAR = ConeNorm(NUCLEAR_NORM, _nuclear_start, _nuclear_factor)
-SPECTRAL = ConeNorm(SPECTRAL_NORM, _spectral_start, _spectral_factor)
+CONES: dict[type[Norm], ConeNorm] = {
+    NuclearNorm: ConeNorm(_nuclear_start, _nuclear_factor),
+    SpectralNorm: ConeNorm(_spectral_start, _spectral_factor),
+}

@@ -13,8 +13,6 @@ Theory: cutting planes [kelley1960cutting].
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,11 +22,8 @@ from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 from attsvm.solvers.linear_program import BYTES, OPTIONS
 from attsvm.solvers.solver import Answer
-from attsvm.solvers.unit_rows import BestPair, Method, SoftRows, UnitRows, settle
+from attsvm.solvers.unit_rows import BestPair, Method, UnitRows
 from attsvm.solvers.working_set import answer_with
-
-# (best so far, W, λ) -> the better of the two.
-Judge = Callable[[BestPair, Floats, Floats], BestPair]
 
 # Gradients taken at the start, and linear programs, at most.
 GRADIENTS = 400
@@ -43,39 +38,19 @@ LARGEST = 1e7
 
 def by_cuts(problem: Problem, norm: Norm, *, tol: float, budget: float = np.inf) -> Answer:
     """The answer in any norm; a proof of infeasibility is the Frobenius one."""
-    return answer_with(method_of(norm), problem, norm, tol=tol, budget=budget)
-
-
-def method_of(norm: Norm) -> Method:
-    """Quasi-Newton and cutting planes as the method of a norm."""
-    return Method(
-        partial(inner, norm=norm),
-        inner_soft,
-        lambda k, N: BYTES * k * (2 * N + GRADIENTS + PROGRAMS),
-    )
+    return answer_with(METHOD, problem, norm, tol=tol, budget=budget)
 
 
 def inner(
     rows: UnitRows, *, norm: Norm, tol: float, W0: Floats, lam0: Floats
 ) -> tuple[Floats, Floats]:
-    """The best (W, λ) found for min ‖W‖, D_kᵀ W Z_k ≥ b_k (= on free rows)."""
-
-    def judge(best: BestPair, W: Floats, lam: Floats) -> BestPair:
-        return best.judged(W=W, lam=lam).judged(W=settle(rows, W))
-
+    """The best (W, λ) found for min ‖W‖, D_kᵀ W Z_k ≥ b_k (= on free rows), or with caps."""
     cuts = CuttingPlanes(rows, norm, W0)
-    best = cuts.descend(judge(BestPair(rows, norm, W0, lam0), W0, lam0), judge, tol)
-    best = cuts.close(best, judge, tol)
+    best = cuts.close(cuts.descend(rows.start(norm, W0, lam0), tol), tol)
     return best.W, best.lam
 
 
-def inner_soft(soft: SoftRows, *, tol: float, W0: Floats, lam0: Floats) -> tuple[Floats, Floats]:
-    """The best (W, λ) found for min ½‖W‖² + Σ cap ξ; W0, lam0: the Frobenius pair."""
-
-    cuts = CuttingPlanes(soft.rows, soft.norm, W0, soft.cap)
-    best = cuts.descend(soft.best(W0, lam0), soft.judged, tol)
-    best = cuts.close(best, soft.judged, tol)
-    return best.W, best.lam
+METHOD = Method(inner, lambda k, N: BYTES * k * (2 * N + GRADIENTS + PROGRAMS))
 
 
 class CuttingPlanes:
@@ -84,8 +59,8 @@ class CuttingPlanes:
     In those units y stands for λ/‖W0‖², and its bounds are cap/‖W0‖² (none without a budget).
     """
 
-    def __init__(self, rows: UnitRows, norm: Norm, W0: Floats, cap: Floats | None = None) -> None:
-        self.rows, self.norm, self.soft = rows, norm, cap is not None
+    def __init__(self, rows: UnitRows, norm: Norm, W0: Floats) -> None:
+        self.rows, self.norm, cap = rows, norm, rows.cap
         self.unit = float(norm.value(W0))
         high = np.full(len(rows.b), np.inf) if cap is None else cap / self.unit**2
         low = np.where(rows.free, -np.inf, 0.0)
@@ -110,7 +85,7 @@ class CuttingPlanes:
         self.tangents.append(size)
         return size, S
 
-    def descend(self, best: BestPair, judge: Judge, tol: float) -> BestPair:
+    def descend(self, best: BestPair, tol: float) -> BestPair:
         """`best` after L-BFGS on ½‖A*y‖²_dual − bᵀy: the end of the way for a smooth dual norm."""
         from scipy.optimize import minimize
 
@@ -121,7 +96,7 @@ class CuttingPlanes:
 
         def objective(y: Floats) -> tuple[float, Floats]:
             size, S = self.ask(y)
-            found[0] = judge(found[0], size * S, square * y)
+            found[0] = self.rows.judged(found[0], size * S, square * y)
             return 0.5 * size * size - float(b @ y), size * self.values[-1] - b
 
         def enough(intermediate_result: Any) -> None:
@@ -147,7 +122,7 @@ class CuttingPlanes:
         )
         return found[0]
 
-    def close(self, best: BestPair, judge: Judge, tol: float) -> BestPair:
+    def close(self, best: BestPair, tol: float) -> BestPair:
         """`best` after linear programs, each with one or two S more."""
         square, mark, stale = self.unit**2, np.inf, 0
         for _ in range(PROGRAMS):
@@ -159,13 +134,13 @@ class CuttingPlanes:
             if found is None:
                 break
             y, W, size = found
-            best = judge(best, W, square * y)
+            best = self.rows.judged(best, W, square * y)
             inside = best.lam / square
-            if not self.soft:
+            if self.rows.cap is None:
                 inside = inside / (self.size(inside) or 1.0)
             middle = INWARD * inside + (1 - INWARD) * y
             reached, S = self.ask(middle)
-            best = judge(best, reached * S, square * middle)
+            best = self.rows.judged(best, reached * S, square * middle)
             if float(self.values[-1] @ y) <= size * (1 + 1e-12):
                 self.ask(y)
         return best
@@ -182,7 +157,8 @@ class CuttingPlanes:
         k, J = len(b), len(values)
         cost: Any = -b
         matrix, right, bounds = values, np.ones(J), self.bounds
-        if self.soft:
+        soft = self.rows.cap is not None
+        if soft:
             r = np.unique(self.tangents)
             sizes = np.column_stack([np.zeros((len(r), k)), r, -np.ones(len(r))])
             matrix = np.vstack([np.column_stack([values, -np.ones(J), np.zeros(J)]), sizes])
@@ -197,5 +173,5 @@ class CuttingPlanes:
             if end.x is not None and end.status == 0:
                 shares = -np.asarray(end.ineqlin.marginals)[:J]
                 W = np.tensordot(shares, np.array(self.S), 1)
-                return np.asarray(end.x)[:k], W, float(end.x[k]) if self.soft else 1.0
+                return np.asarray(end.x)[:k], W, float(end.x[k]) if soft else 1.0
         return None

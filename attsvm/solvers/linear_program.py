@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,8 @@ import scipy
 
 from attsvm._utils.arrays import Bools, Floats
 from attsvm.norms import Norm
-from attsvm.norms.entrywise import L1Norm, MaxNorm
-from attsvm.solvers.unit_rows import BestPair, Method, SoftRows, UnitRows, settle
+from attsvm.norms.entrywise import L1Norm
+from attsvm.solvers.unit_rows import BestPair, Method, UnitRows, settle
 
 METHODS = ("highs-ds", "highs-ipm")  # the second is tried when the first falls short
 OPTIONS: dict[str, Any] = {
@@ -35,6 +34,8 @@ def inner(
     −1 ≤ Aᵀλ ≤ 1. max is solved as max γ, A w ≥ γ b, −1 ≤ w ≤ 1 with W = w/γ (bounds cost a simplex
     method nothing), or as its dual min ‖Aᵀλ‖_1, bᵀλ = 1. Each answer is polished on its face.
     """
+    if rows.cap is not None:
+        return _soft(rows, rows.cap, norm=norm, tol=tol, W0=W0, lam0=lam0)
     A, b, free, one = rows.stacked, rows.b, rows.free, isinstance(norm, L1Norm)
     tall = len(A) > A.shape[1]
     program = (_l1_dual if tall else _l1) if one else (_max_dual if tall else _max)
@@ -58,7 +59,9 @@ def inner(
     return best.W, best.lam
 
 
-def inner_soft(soft: SoftRows, *, tol: float, W0: Floats, lam0: Floats) -> tuple[Floats, Floats]:
+def _soft(
+    rows: UnitRows, cap: Floats, *, norm: Norm, tol: float, W0: Floats, lam0: Floats
+) -> tuple[Floats, Floats]:
     """Returns (W, λ) of a soft margin in the l1 or the max norm, by programs in y.
 
     ½‖w‖² = max y‖w‖ − ½y², so the value is max g(y) − ½y² with g(y) = min y‖w‖ + Σ cap ξ, a linear
@@ -66,25 +69,25 @@ def inner_soft(soft: SoftRows, *, tol: float, W0: Floats, lam0: Floats) -> tuple
     the best y is kept, and the next y is the best for the two. At a kink the two w are mixed so
     that ‖w‖ = y.
     """
-    A, program = soft.rows.stacked, _soft_max
-    if isinstance(soft.norm, L1Norm):
+    A, program = rows.stacked, _soft_max
+    if isinstance(norm, L1Norm):
         program = _l1_dual if len(A) > A.shape[1] else _l1
-    best = soft.best(W0, lam0)
+    best = rows.start(norm, W0, lam0)
     # λ in a unit that keeps its bounds within what a linear program takes for finite
-    cap, unit = soft.cap, max(1.0, float(soft.cap[soft.held].max(initial=0.0)) / LARGEST)
+    unit = max(1.0, float(cap[~rows.free].max(initial=0.0)) / LARGEST)
     for method in METHODS:
-        y, cuts = float(soft.norm.value(W0)), dict[bool, tuple[float, float, Floats]]()
+        y, cuts = float(norm.value(W0)), dict[bool, tuple[float, float, Floats]]()
         for _ in range(CUTS):
-            found = program(A, soft.rows.b, soft.rows.free, method, cap / unit, y / unit)
+            found = program(A, rows.b, rows.free, method, cap / unit, y / unit)
             if found is None:
                 break
             W, lam = found[0].reshape(W0.shape), unit * found[1]
-            slope = float(soft.norm.value(W))
+            slope = float(norm.value(W))
             cuts[slope >= y] = slope, best.upper_bound(W)[0] - 0.5 * slope * slope, W
-            best = soft.judged(best, W, lam)
+            best = rows.judged(best, W, lam)
             last, y, W = y, *_mixed(cuts)
             y = min(max(y, STRIDE * last), last / STRIDE)
-            best = soft.judged(best, W, lam)
+            best = rows.judged(best, W, lam)
             if best.gap <= 1e-3 * tol or abs(y - last) <= 1e-15 * y or not y > 0.0:
                 break
         if best.gap <= tol:
@@ -272,5 +275,4 @@ def _need_max(k: int, N: int) -> float:
     return BYTES * (k * N if k <= N else N * (k + 2 * N))
 
 
-L1 = Method(partial(inner, norm=L1Norm()), inner_soft, _need_l1)
-MAX = Method(partial(inner, norm=MaxNorm()), inner_soft, _need_max)
+L1, MAX = Method(inner, _need_l1), Method(inner, _need_max)

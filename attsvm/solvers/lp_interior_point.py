@@ -33,7 +33,7 @@ import scipy
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.memory import HEADROOM, available
-from attsvm._utils.progress import Progress, share_of_gap
+from attsvm._utils.progress import Progress
 from attsvm.norms import Norm
 from attsvm.norms.entrywise import L1Norm, MaxNorm
 from attsvm.solvers.frobenius.coordinate_descent import Segments
@@ -217,7 +217,7 @@ def close_gap(
     given = replace(rows, b=rows.b / unit)
     best = BestPair(given, norm, W / unit, lam).judged(W=W / unit, lam=lam)
     unit_rows, pairs = _ScaledSegments.of(given), PAIRS[type(norm)]
-    first = mark = best.gap
+    mark = best.gap
     stale = refused = 0
     with np.errstate(all="ignore"):
         point = _start(unit_rows, norm, pairs, best)
@@ -233,9 +233,7 @@ def close_gap(
                 best = replace(best, upper=np.inf)
             best = best.judged(W=w, lam=point.spread(unit_rows))
             if told is not None:
-                first = best.gap if first == np.inf else first
-                said = f"gap {best.gap:.1e}, {len(point.J):,} at work"
-                told(share_of_gap(first, best.gap, tol), said)
+                told(0.0, f"gap {best.gap:.1e}, {len(point.J):,} at work")
             stale += 1
             if best.gap < 0.9 * mark or point.total < 0.9 * least:
                 stale, mark, least = 0, min(mark, best.gap), min(least, point.total)

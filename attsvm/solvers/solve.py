@@ -23,6 +23,7 @@ from attsvm.problem.tokens import Tokens
 from attsvm.problem.weights import WeightBlocks
 from attsvm.solvers.solver import Answer, Solver, answer_of, zero_row
 
+MAKE = "Problem.of(tokens, kept) or Problem.from_rows(differences, queries) makes one"
 # A solver by name, as a record or as a function; None: the norm's default.
 Chosen: TypeAlias = str | Solver | Callable[..., Any] | None
 
@@ -53,7 +54,7 @@ def solve(
     >>> [round(float(x), 5) for x in best.W.ravel()]
     [-0.09901, 0.9901]
     """
-    _check_problem(problem)
+    expect(problem, Problem, "problem", make=MAKE)
     geometry = norm_of(norm)
     check_shape(geometry, problem.shape)
     goal = geometry.tolerance if tol is None else positive(tol, "tol")
@@ -96,21 +97,6 @@ class Certificates:
             posed = Problem.of_labels if labels else Problem.of
             self.known[key] = solve(posed(self.tokens, keep), geometry)
         return self.known[key]
-
-
-def _check_problem(problem: object) -> None:
-    """Raises BadTokens unless it is a Problem, and says how one is made."""
-    if isinstance(problem, Problem):
-        return
-    if isinstance(problem, Tokens):
-        raise BadTokens(
-            "solve takes a Problem, these are Tokens: Problem.of(tokens, [0, 2, …]) with the kept "
-            "token of each input, or Problem.of(tokens, Selection.best(tokens, v))"
-        )
-    raise BadTokens(
-        f"solve takes a Problem, this is {type(problem).__name__}: Problem.of(tokens, kept) or "
-        "Problem.from_rows(differences, queries) makes one"
-    )
 
 
 def _run(method: Solver, problem: Problem, norm: Norm, tol: float, budget: float) -> Answer:
@@ -241,7 +227,7 @@ def certify(
     >>> own.status, round(own.lower, 9), round(own.upper, 9)
     ('stalled', 1.0, 5.0)
     """
-    expect(problem, Problem, "problem", make="Problem.of(tokens, kept) makes one")
+    expect(problem, Problem, "problem", make=MAKE)
     if multipliers is not None:
         return certify_answer(
             problem, norm, W, multipliers, tie_multipliers, tol=tol, budget=budget

@@ -77,7 +77,11 @@ def solve_many(
         listed = [expected.expect(p, Problem, f"problems[{k}]") for k, p in enumerate(given)]
     out: list[Certificate | None] = [None] * len(listed)
     if geometry.euclidean and solver is None:
-        for place in _groups(listed) if whole is None else _whole(whole):
+        if whole is None:
+            groups = _groups(listed)
+        else:
+            groups = [list(range(len(listed)))] if whole.b.shape[1] <= SMALL else []
+        for place in groups:
             part = [listed[k] for k in place]
             rows = whole if whole is not None else StackRows.of(part)
             found = _batch(part, rows, tol)
@@ -95,7 +99,7 @@ def solve_many(
         leave_unguarded()
         with (
             ProcessPoolExecutor(jobs, spawn, initializer=load_files, initargs=own) as pool,
-            guarded(pool),
+            guarded(),
         ):
             solved = list(pool.map(alone, [listed[k] for k in rest], chunksize=share))
     else:
@@ -126,12 +130,6 @@ def _groups(problems: Sequence[Problem]) -> list[list[int]]:
         if p.m <= SMALL and p.scalable:
             groups[(p.m, *p.keys.shape[1:], *p.queries.shape)].append(k)
     return [place for place in groups.values() if len(place) > 1]
-
-
-def _whole(rows: StackRows) -> list[list[int]]:
-    """All places of a stack when it is small enough for the kernel, none otherwise."""
-    count, m = rows.b.shape
-    return [list(range(count))] if m <= SMALL else []
 
 
 def _batch(problems: list[Problem], rows: StackRows, tol: float | None) -> list[Certificate]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Ints
-from attsvm._utils.expected import function, positive, whole
+from attsvm._utils.expected import positive, whole
 from attsvm._utils.result import Result, Summary
 from attsvm.certificate import Certificate
 from attsvm.errors import BadSelection, NotConverged
@@ -102,7 +101,6 @@ def solve_sets(
     *,
     tol: float | None = None,
     most: int = 100_000,
-    progress: Callable[[int], None] | None = None,
 ) -> SetChoice:
     """The least norm at which some member of each input's kept set beats every dropped token.
 
@@ -122,7 +120,7 @@ def solve_sets(
     sets = Selection.of(tokens, sets)
     geometry = norm_of(norm)
     goal = geometry.tolerance if tol is None else positive(tol, "tol")
-    most, progress = whole(most, "most", least=1), function(progress, "progress")
+    most = whole(most, "most", least=1)
     members = [np.flatnonzero(row) for row in sets.kept]
     total = int(np.prod([float(len(m)) for m in members]))
     best: tuple[Ints, Certificate] | None = None
@@ -159,8 +157,6 @@ def solve_sets(
             child = (*start, int(member))
             found = bound(child)
             solved += 1
-            if progress is not None:
-                progress(solved)
             if found is not None and found.status == "infeasible":
                 proof = (child, found)
                 lower = min(lower, found.lower)  # inf where the proof is exact

@@ -24,7 +24,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm._utils.memory import require
-from attsvm._utils.progress import Progress, bar, share_of_gap
+from attsvm._utils.progress import Progress, bar
 from attsvm.certificate import certify
 from attsvm.errors import Unsupported
 from attsvm.norms import Norm
@@ -41,7 +41,7 @@ from attsvm.solvers.frobenius.newton import by_newton_steps, in_span
 from attsvm.solvers.general import CuttingPlanes
 from attsvm.solvers.lp_interior_point import Enough, Handover, close_gap, has_pairs
 from attsvm.solvers.solver import Answer
-from attsvm.solvers.unit_rows import BestPair, QueryGroups, SoftRows
+from attsvm.solvers.unit_rows import BestPair, QueryGroups, UnitRows
 from attsvm.solvers.working_set import contradiction
 
 # Steps at most, between two looks at the bounds, and the first two looks.
@@ -79,12 +79,6 @@ THIN, SMALL = 30, 3_000
 ROOT, HALVINGS = 1e-11, 100
 
 
-def memory_need(problem: Problem) -> float:
-    """Bytes beside the problem's own: twenty numbers per row, sixteen matrices like W."""
-    d, dq = problem.shape
-    return 8.0 * (20.0 * (problem.m + problem.ties) + 16.0 * d * dq)
-
-
 def by_splitting(problem: Problem, norm: Norm, *, tol: float, budget: float = np.inf) -> Answer:
     """The answer of Douglas–Rachford steps; a proof of infeasibility is the Frobenius one."""
     if norm.prox is None:
@@ -92,9 +86,10 @@ def by_splitting(problem: Problem, norm: Norm, *, tol: float, budget: float = np
     none = None if np.isinf(budget) else contradiction(problem, norm, tol=tol)
     if none is not None:
         return none
-    require(
-        memory_need(problem), f"{problem.m} rows of {problem.shape} unknowns in norm {norm.name}"
-    )
+    d, dq = problem.shape
+    # Beside the problem's own: twenty numbers per row, sixteen matrices like W.
+    need = 8.0 * (20.0 * (problem.m + problem.ties) + 16.0 * d * dq)
+    require(need, f"{problem.m} rows of {problem.shape} unknowns in norm {norm.name}")
     basis = None
     if norm.rotational:
         problem, basis = in_span(problem)
@@ -116,7 +111,7 @@ def by_splitting(problem: Problem, norm: Norm, *, tol: float, budget: float = np
     judge = None if problem.scalable else enough
     lam = np.concatenate([start.multipliers, start.tie_multipliers])[rows.order]
     prox = norm.prox if np.isinf(budget) else SquaredProx(norm, norm.prox)
-    with bar(f"{problem.m:,} rows in norm {norm.name}", late=True) as told:
+    with bar(f"{problem.m:,} rows in norm {norm.name}", late=True, total=None) as told:
         if np.isinf(budget) and has_pairs(norm):
             W, lam = _closed(rows, norm, lam, tol=tol, enough=judge, told=told)
         else:
@@ -134,24 +129,13 @@ def _closed(
     told: Progress | None,
 ) -> tuple[Floats, Floats]:
     """W and λ of a norm that is a linear program: its interior point ends what splitting began."""
-    shares = [0.0]
-
-    def heard(share: float, said: str) -> None:
-        shares.append(share)
-        if told is not None:
-            told(share, said)
-
-    def onward(share: float, said: str) -> None:
-        if told is not None:
-            told(shares[-1] + (1.0 - shares[-1]) * share, said)
-
     leave, prox = Handover(rows, tol), cast(Prox, norm.prox)
-    W, best = alternate(rows, norm, prox, lam, tol=tol, enough=enough, leave=leave, told=heard)
+    W, best = alternate(rows, norm, prox, lam, tol=tol, enough=enough, leave=leave, told=told)
     # Bounds that look good and are refused leave no way on for splitting.
     refused = enough is not None and leave.able(best) and not enough(W, best)
     if not leave.left and not refused:
         return W, best
-    W, best, gap = close_gap(rows, norm, W, best, tol=tol, enough=enough, told=onward)
+    W, best, gap = close_gap(rows, norm, W, best, tol=tol, enough=enough, told=told)
     if gap <= max(tol, HELP):
         return W, best
     # Nearly dependent rows may stop the one and not the other.
@@ -165,25 +149,27 @@ def _turned(answer: Answer, basis: Floats | None) -> Answer:
     return answer if answer.W is None or basis is None else replace(answer, W=answer.W @ basis.T)
 
 
-def inner_soft(soft: SoftRows, *, tol: float, W0: Floats, lam0: Floats) -> tuple[Floats, Floats]:
+def inner_soft(
+    unit: UnitRows, *, norm: Norm, tol: float, W0: Floats, lam0: Floats
+) -> tuple[Floats, Floats]:
     """The best (W, λ) found for a soft margin on unit rows, from the Frobenius pair.
 
     Where splitting stalls, a quasi-Newton method goes on, and then cutting planes.
     """
-    unit, best = soft.rows, soft.best(W0, lam0)
+    best, cap = unit.start(norm, W0, lam0), cast(Floats, unit.cap)
     groups, index = QueryGroups.of(unit.Z), np.arange(len(unit.b))
     query = groups.query[groups.back]
     rows = sort_rows(unit.D, groups.queries, index, index * 0 - 1, query, unit.b, free=unit.free)
-    rows = replace(rows, ceil=soft.cap[rows.order])
+    rows = replace(rows, ceil=cap[rows.order])
     if best.lam.any():
-        prox = SquaredProx(soft.norm, cast(Prox, soft.norm.prox))
-        W, lam = alternate(rows, soft.norm, prox, best.lam[rows.order], tol=0.5 * tol)
-        best = soft.judged(best, W, rows.unsorted(lam))
+        prox = SquaredProx(norm, cast(Prox, norm.prox))
+        W, lam = alternate(rows, norm, prox, best.lam[rows.order], tol=0.5 * tol)
+        best = unit.judged(best, W, rows.unsorted(lam))
     if best.gap > tol and len(unit.b) * best.W.size <= FEW:
-        cuts = CuttingPlanes(unit, soft.norm, best.W, soft.cap)
-        best = cuts.descend(best, soft.judged, tol)
+        cuts = CuttingPlanes(unit, norm, best.W)
+        best = cuts.descend(best, tol)
         if best.W.size <= THIN or len(unit.b) * best.W.size <= SMALL:
-            best = cuts.close(best, soft.judged, tol)
+            best = cuts.close(best, tol)
     return best.W, best.lam
 
 
@@ -216,7 +202,7 @@ def alternate(
     rows, lam = _capped(rows, lam, step * cap)
     combined = rows.adjoint(lam)
     waiting, epochs, worst, apart = Waiting(rows, refresh=REFRESH), EPOCHS, np.inf, np.inf
-    first = mark = best.gap
+    mark = best.gap
     stale = refused = 0
     for count in range(1, STEPS + 1):
         if stale >= PATIENCE or waiting.epochs > LIMIT:
@@ -245,8 +231,7 @@ def alternate(
         stale = 0 if best.gap < 0.9 * mark else stale + 1
         mark = best.gap if stale == 0 else mark
         if told is not None:
-            first = best.gap if first == np.inf else first
-            told(share_of_gap(first, best.gap, tol), f"gap {best.gap:.1e}")
+            told(0.0, f"gap {best.gap:.1e}")
         if leave and leave(best.lam, gap=best.gap, epochs=waiting.epochs, stale=stale):
             break
         # What stands still may be a row that waits, and is missed in between.

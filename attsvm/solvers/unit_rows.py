@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.objects import lazy
 from attsvm.norms import Norm
 from attsvm.norms.norm import Inner
 
@@ -48,19 +48,24 @@ class BoundRows(Protocol):
 
 @dataclass(frozen=True)
 class UnitRows:
-    """Rows D_kᵀ W Z_k ≥ b_k, or = b_k where free; D (k, dx), Z (k, dz), b (k,), free (k,)."""
+    """Rows D_kᵀ W Z_k ≥ b_k, or = b_k where free; D (k, dx), Z (k, dz), b (k,), free (k,).
+
+    With cap (k,), inf on ties, the margin is soft; base: what the rows left out add to both bounds.
+    """
 
     D: Floats
     Z: Floats
     b: Floats
     free: Bools
+    cap: Floats | None = None
+    base: float = 0.0
 
-    @lazy
+    @cached_property
     def groups(self) -> QueryGroups:
         """Which rows have the same Z."""
         return QueryGroups.of(self.Z)
 
-    @lazy
+    @cached_property
     def stacked(self) -> Floats:
         """A (k, dx·dz): row k is vec(D_k Z_kᵀ), so that A @ W.ravel() = A(W)."""
         return np.ascontiguousarray(
@@ -78,6 +83,33 @@ class UnitRows:
     def adjoint(self, lam: Floats) -> Floats:
         """A*λ = Σ_k λ_k D_k Z_kᵀ (dx, dz)."""
         return self.D.T @ (lam[:, None] * self.Z)
+
+    @cached_property
+    def _mend(self) -> Floats:
+        """The least W for a unit miss of each tie (dx·dz, l)."""
+        return np.asarray(np.linalg.pinv(self.stacked[self.free], rcond=1e-10), dtype=np.float64)
+
+    def tied(self, W: Floats) -> Floats:
+        """W after the least change that restores the ties, which an upper bound needs."""
+        if not self.free.any():
+            return W
+        miss = (self.b - self.values(W))[self.free]
+        return W + (self._mend @ miss).reshape(W.shape)
+
+    def within(self, lam: Floats) -> Floats:
+        """λ clipped to its bounds (k,)."""
+        return np.where(self.free, lam, np.clip(lam, 0.0, self.cap))
+
+    def start(self, norm: Norm, W: Floats, lam: Floats) -> BestPair:
+        """W and λ as the best pair so far, with their bounds."""
+        return self.judged(BestPair(self, norm, W, lam, self.cap, self.base), W, lam)
+
+    def judged(self, best: BestPair, W: Floats, lam: Floats) -> BestPair:
+        """The better of `best` and (W, λ), after W was changed to meet the ties."""
+        best = best.judged(lam=lam)
+        if self.cap is None:
+            return best.judged(W=W).judged(W=settle(self, W))
+        return best.judged(W=self.tied(W))
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,51 +180,6 @@ class BestPair:
             return self
         tied = self.rows.b[self.rows.free].any()  # then W stays, not to miss the ties by more
         return replace(self, W=W.copy() if tied else W / least, upper=upper)
-
-
-@dataclass(frozen=True)
-class SoftRows:
-    """Unit rows with caps: cap (k,), inf on ties; base: what the rows left out add to both bounds.
-
-    A gap is taken relative to the whole, lower + base.
-    """
-
-    rows: UnitRows
-    cap: Floats
-    norm: Norm
-    base: float = 0.0
-
-    @property
-    def held(self) -> Bools:
-        """True on margins (k,)."""
-        return ~self.rows.free
-
-    @lazy
-    def _mend(self) -> Floats:
-        """The least W for a unit miss of each tie (dx·dz, l)."""
-        free = self.rows.free
-        F = self.rows.stacked[free]
-        return np.asarray(np.linalg.pinv(F, rcond=1e-10), dtype=np.float64)
-
-    def tied(self, W: Floats) -> Floats:
-        """W after the least change that restores the ties, which an upper bound needs."""
-        free = self.rows.free
-        if not free.any():
-            return W
-        miss = (self.rows.b - self.rows.values(W))[free]
-        return W + (self._mend @ miss).reshape(W.shape)
-
-    def within(self, lam: Floats) -> Floats:
-        """λ clipped to its bounds (k,)."""
-        return np.where(self.held, np.clip(lam, 0.0, self.cap), lam)
-
-    def best(self, W: Floats, lam: Floats) -> BestPair:
-        """W and λ as the best pair so far, with their bounds."""
-        return self.judged(BestPair(self.rows, self.norm, W, lam, self.cap, self.base), W, lam)
-
-    def judged(self, best: BestPair, W: Floats, lam: Floats) -> BestPair:
-        """The better of `best` and (W, λ), after W was changed to meet the ties."""
-        return best.judged(lam=lam).judged(W=self.tied(W))
 
 
 def schur_solver(S: Floats, apply: Solve) -> Solve:
@@ -350,11 +337,10 @@ def dense(k: int, N: int) -> float:
 class Method(NamedTuple):
     """How a norm is solved on unit rows, in a space where the least Frobenius norm is 1.
 
-    inner(rows, tol=…, W0=…, lam0=…) on UnitRows with ‖D_k‖‖Z_k‖ = 1 and soft(rows, tol=…, W0=…,
-    lam0=…) on SoftRows return the best (W, λ) found, untrusted; W0 and lam0 are the Frobenius
-    optimum, of norm 1, and its multipliers. need(k, N): the bytes that k rows of N unknowns take.
+    inner(rows, norm=…, tol=…, W0=…, lam0=…) on UnitRows with ‖D_k‖‖Z_k‖ = 1, with or without caps,
+    returns the best (W, λ) found, untrusted; W0 and lam0 are the Frobenius optimum, of norm 1, and
+    its multipliers. need(k, N): the bytes that k rows of N unknowns take.
     """
 
     inner: Inner
-    soft: Inner
     need: Callable[[int, int], float] = dense

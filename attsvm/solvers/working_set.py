@@ -12,7 +12,7 @@ row. A row whose cap cannot move W is left out: its ξ_k and λ_k follow from W.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from attsvm.problem.problem import Problem
 from attsvm.solvers.frobenius.active_set import solve_frobenius
 from attsvm.solvers.linear_program import L1
 from attsvm.solvers.solver import Answer, RowArrays, zero_row
-from attsvm.solvers.unit_rows import Method, SoftRows, UnitRows
+from attsvm.solvers.unit_rows import Method, UnitRows
 
 # Up to this many margins all of them go in at once; beyond, a rough solve chooses. Up to ALL of
 # them do where the margin is soft.
@@ -116,7 +116,7 @@ def answer_with(
         rows = RowArrays.of(problem, working)
         unit_rows, first, warm = _scaled(rows, span, start, W0, size)
         goal = max(SHARE * tol, ROUGH[norm.rotational] if rough else 0.0)
-        W, unit = method.inner(unit_rows, tol=goal, W0=first, lam0=warm)
+        W, unit = method.inner(unit_rows, norm=norm, tol=goal, W0=first, lam0=warm)
         W = span.up(W) * size
         lam, mu = rows.spread(unit / rows.norms)
         answer = Answer(W, lam, mu)
@@ -341,8 +341,9 @@ def _round(
     # Rows of norm zero are missed by all of b.
     lost = float(problem.b[problem.row_norms == 0].sum()) * budget / (size * size)
     base = lost + float(cap[~heavy] @ unit_rows.b[~heavy])
-    soft = SoftRows(unit_rows.part(heavy), cap[heavy], norm, base)
-    W, unit = method.soft(soft, tol=0.2 * tol, W0=first, lam0=soft.within(warm[heavy]))
+    soft = replace(unit_rows.part(heavy), cap=cap[heavy], base=base)
+    lam0 = soft.within(warm[heavy])
+    W, unit = method.inner(soft, norm=norm, tol=0.2 * tol, W0=first, lam0=lam0)
     W = span.up(W) * size
     lam = np.zeros(len(cap))
     lam[heavy] = unit * size / rows.norms[heavy]

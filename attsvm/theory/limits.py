@@ -25,13 +25,13 @@ import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, rectangular
 from attsvm._utils.expected import shown
-from attsvm._utils.objects import lazy
 from attsvm._utils.result import Summary, Table
 from attsvm.certificate import Certificate
 from attsvm.errors import BadSelection, ConvergenceWarning, Infeasible, NotConverged, Unsupported
@@ -304,7 +304,7 @@ class LimitCase:
     schedule: str | None = None
     decay: float | None = None
 
-    @lazy
+    @cached_property
     def read(self) -> Head | None:
         """The head; a bare vector is the linear one."""
         if self.head is None or isinstance(self.head, Head):
@@ -313,14 +313,14 @@ class LimitCase:
             return head_of(self.head, self.tokens.d)
         return head_of(self.head, int((0, *rectangular(self.head, "the head").shape)[-1]))
 
-    @lazy
+    @cached_property
     def vector(self) -> Floats | None:
         """v (d,) of one linear head; None for any other."""
         head = self.read
         v = None if head is None else head.vector
         return v[0] if v is not None and len(v) == 1 else None
 
-    @lazy
+    @cached_property
     def best(self) -> Selection | str | None:
         """The best tokens under the head; a sentence where two share the highest score."""
         if self.tokens is None or self.vector is None:
@@ -330,7 +330,7 @@ class LimitCase:
         except BadSelection as error:
             return str(error)
 
-    @lazy
+    @cached_property
     def solved(self) -> Certificates:
         """The certificates of selections of these tokens, each solved once."""
         return Certificates(checked_tokens(self.tokens))
@@ -640,25 +640,18 @@ class Limit(Table):
             "premises": [asdict(p) for p in self.premises],
         }
 
-    @property
-    def _first(self) -> str:
-        return f"{self.model}, {self.optimizer}: {self.norm or 'no known norm'} ({self.word})"
-
     def _card(self) -> Summary:
         facts = {"status": self.status, "statement": self.statement}
         if self.references:
             facts["references"] = ", ".join(self.references)
+        rows = self.columns()
         table = {
-            "premise": [p.name for p in self.premises],
-            "here": [_MARKS[p.holds] for p in self.premises],
-            "what the data say": [p.detail for p in self.premises],
+            "premise": rows["premise"],
+            "here": [_MARKS[holds] for holds in rows["holds"]],
+            "what the data say": rows["detail"],
         }
-        return Summary("Limit", self._first, facts, table)
-
-    def __str__(self) -> str:
-        cited = " ".join([self.statement, *(f"[{key}]" for key in self.references)])
-        listed = [f"  {_MARKS[p.holds]}: {p.name} ({p.detail})" for p in self.premises]
-        return "\n".join([self._first, cited, *listed])
+        said = f"{self.model}, {self.optimizer}: {self.norm or 'no known norm'} ({self.word})"
+        return Summary("Limit", said, facts, table)
 
 
 def predict(

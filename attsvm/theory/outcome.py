@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from attsvm._utils.arrays import Bools, Floats, Ints, detached
+from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.expected import positive, whole_instance
 from attsvm._utils.files import finite
 from attsvm._utils.result import Summary, Table, draw
@@ -33,10 +33,10 @@ from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_sets import supporting
 from attsvm.theory import measures
 from attsvm.theory.convergence import ConvergenceProof
-from attsvm.theory.convergence.prover import Prover, prover, prover_of
+from attsvm.theory.convergence.prover import Prover, head_at, prover, prover_of
 from attsvm.theory.limits import Limit, LimitCase, limit_of, predict_case, reach_of
 from attsvm.theory.optima import Optimality, optimality, verdict_on
-from attsvm.training.heads import HEADS, Head, head_of
+from attsvm.training.heads import Head, head_of
 from attsvm.training.losses import Loss, loss_of
 from attsvm.training.models import MODELS, Model, SentenceModel, with_head
 from attsvm.training.models.gradient.attention import attend
@@ -67,6 +67,9 @@ class Outcome(Table):
     it; margin_share is certified: the run's margin is at least that share of the best. proof: that
     training converges from here, or what blocks it; None where no theorem covers the training.
 
+    scored: whether a prediction head is known. For given weights without one the certificate asks
+    for the least norm at which every input keeps its own least margin: see `norm_ratio`.
+
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]], labels=[1])
     >>> path = attsvm.train(tokens, model="prompt", head=[0.2, 0.7], steps=500)
@@ -89,6 +92,12 @@ class Outcome(Table):
     correlation: float
     margin_share: float
     proof: ConvergenceProof | None = None
+    scored: bool = True
+
+    @property
+    def norm_ratio(self) -> float | None:
+        """Without a prediction head: the certified share of ‖W‖ that suffices for its margins."""
+        return None if self.scored or np.isnan(self.margin_share) else self.margin_share
 
     @property
     def rank(self) -> int | None:
@@ -138,6 +147,7 @@ class Outcome(Table):
             "W": self.W.tolist(),
             "norm": norm,
             "rank": self.rank,
+            "norm_ratio": self.norm_ratio,
             "certificate": None if best is None else best.to_dict(),
             "proof": None if self.proof is None else self.proof.to_dict(),
         }
@@ -155,9 +165,10 @@ class Outcome(Table):
         facts: dict[str, Any] = {
             "selection": self.selection,
             "least attention": f"{self.top_attention:.8f}",
-            "loss": self.loss,
-            "log10 of gradient": self.log10_gradient,
         }
+        if not self.scored:
+            return self._card_of_margins(facts)
+        facts |= {"loss": self.loss, "log10 of gradient": self.log10_gradient}
         if self.changed is not None:
             facts["last change"] = f"step {self.changed:,}"
         norm = self.limit.norm or "no known norm"
@@ -174,6 +185,22 @@ class Outcome(Table):
         if self.proof is not None:
             facts["convergence"] = f"this run: {self.proof.message}"
         return Summary("Outcome", self.state, facts)
+
+    def _card_of_margins(self, facts: dict[str, Any]) -> Summary:
+        """What is shown without a prediction head."""
+        best = self.certificate
+        if best is not None:
+            low, middle, high = np.percentile(best.problem.b, [0, 50, 100])
+            facts["margins"] = f"least {low:.4g}, median {middle:.4g}, largest {high:.4g}"
+            facts["norm ratio"] = (
+                f"{self.margin_share:.4g} of ‖W‖ ({best.norm.name}) suffices for these margins"
+            )
+            facts["certificate"] = best.message
+        note = (
+            "no prediction head: with labels and head=v also the loss, its gradient, local "
+            "optimality and the limit of training"
+        )
+        return Summary("Outcome", self.state, facts, note=note)
 
 
 def outcome(
@@ -208,12 +235,16 @@ def outcome(
         case, known, prover = _read_weights(run, tokens, head, instance, optimizer, lr, loss)
         usual = "nuclear" if case.reach is not None else "frobenius"
     norm = known["limit"].norm or usual if norm is None else norm
+    scored = isinstance(run, Path) or case.head is not None
     v = None if case.head is None or case.head.vector is None else case.head.vector[0]
     keep = Selection.of(tokens, known["selection"])
     certificate: Certificate | None = None
     verdict: Optimality | None = None
     correlation = share = float("nan")
-    if norm is not None and (tokens.present() & ~keep.kept).any():
+    if norm is not None and not scored and (tokens.present() & ~keep.kept).any():
+        certificate = solve(_keeping_margins(tokens, keep, known["W"]), norm)
+        share = float(measures.margin_share(known["W"], certificate))
+    elif norm is not None and (tokens.present() & ~keep.kept).any():
         relaxed = _solve_relaxed(tokens, case, keep, norm)
         certificate = case.solved.of(keep, norm) if relaxed is None else relaxed
         if certificate.W is not None and known["W"].any():
@@ -231,7 +262,16 @@ def outcome(
         correlation=correlation,
         margin_share=share,
         proof=proof,
+        scored=scored,
     )
+
+
+def _keeping_margins(tokens: Tokens, keep: Selection, W: Floats) -> Problem:
+    """The problem that asks of every input the least margin that W gives it."""
+    plain = Problem.of(tokens, keep)
+    least = np.full(tokens.n, np.inf)
+    np.minimum.at(least, plain.rows[:, 0], plain.margins(W))
+    return Problem.of(tokens, keep, b=np.where(np.isfinite(least), np.maximum(least, 0.0), 0.0))
 
 
 # What the limit's premises are checked on, the fields of an Outcome that need no solve, and what
@@ -256,9 +296,9 @@ def _read_path(
     params, first = path.at(-1), path.at(0)
     if form.trains_head:
         made = with_head(form, config.get("head") or "linear").reads(params)
-        read = _unit_head(_read_head(made, tokens, b))
+        read = _unit_head(head_at(made, tokens, b))
     else:
-        read = _read_head(head, tokens, b)
+        read = head_at(head, tokens, b)
     custom = config.get("outside", ())
     if loss_of(loss).name not in ("logistic", config["loss"]):
         raise Unsupported(f"this run's loss is {config['loss']!r}: leave loss out")
@@ -317,10 +357,10 @@ def _read_weights(
     if form.trains_head:
         if head is not None:
             raise Unsupported("the weights hold a decoder v: leave head out")
-        read = _read_head(blocks["v"], tokens, 0)
+        read = head_at(blocks["v"], tokens, 0)
     else:
-        read = _read_head(head, tokens, instance)
-    if read is None:
+        read = head_at(head, tokens, instance)
+    if read is None and optimizer is not None:
         raise BadTokens("the head is missing: give head=v, the vector that reads the pooled tokens")
     params = {name: block[None] for name, block in blocks.items()}
     W, made = form.matrix(params)[0], loss_of(loss)
@@ -331,7 +371,7 @@ def _read_weights(
     arrays = batch.keys, batch.values, batch.queries, batch.present
     logs = attend(*arrays, np.ascontiguousarray(form.matrix(params))).logs[0]
     value = slope = float("nan")
-    if tokens.labels is not None:
+    if tokens.labels is not None and read is not None:
         there = evaluate(form, params, batch, None if form.trains_head else read, made)
         value, slope = float(there.loss[0]), float(log_norm(there.gradient)[0])
     case = LimitCase(
@@ -362,20 +402,6 @@ def _read_weights(
         with suppress(Unsupported):
             found = prover(tokens, head=read, optimizer=optimizer, lr=lr, loss=loss)
     return case, known, found
-
-
-def _read_head(head: Any, tokens: Tokens, instance: int) -> Head | None:
-    """The head of one instance, from a vector, a stack of them, a tensor or a Head; a custom Head
-    is for all instances."""
-    if head is None:
-        return None
-    made = head_of(detached(head), tokens.d)
-    if type(made) not in HEADS.values() or len(getattr(made, made.block)) == 1:
-        return made
-    block = getattr(made, made.block)
-    b = whole_instance(instance, len(block))
-    fields: dict[str, Any] = {made.block: block[b : b + 1]}
-    return replace(made, **fields)  # type: ignore[type-var]
 
 
 def _unit_head(head: Head | None) -> Head | None:
@@ -416,13 +442,13 @@ def until_margin_share(
     *,
     norm: str | Norm = "frobenius",
     share: float = 0.99,
-    model: Model | None = None,
+    model: Model,
 ) -> Callable[[int, Blocks, Evaluation], bool]:
     """A `stop` for `train`: every selection is certified locally optimal, every W has the share.
 
     share: the certified margin share in `norm` at which a run may end; it does not show that a
     longer run would keep its selection. Checked at recorded steps only. For models with a fixed
-    linear head; model: a custom one.
+    linear head.
     """
     listed = [tokens] if isinstance(tokens, Tokens) else list(tokens)
     heads = np.broadcast_to(np.atleast_2d(head), (len(listed), listed[0].d))
@@ -432,13 +458,7 @@ def until_margin_share(
         least = np.take_along_axis(found.logs, found.top[:, :, None], 2).min()
         if not recorded(step) or least < np.log(DECIDED):
             return False
-        form = model
-        for one in MODELS.values():
-            if form is None and not one.trains_head and set(one.shapes(1, 1, 1, 1)) == set(params):
-                form = one
-        if form is None:
-            raise Unsupported(f"no listed model has the blocks {', '.join(params)}: give model=…")
-        W = form.matrix(params)
+        W = model.matrix(params)
         for b, instance in enumerate(listed):
             key = (b, *(int(t) for t in found.top[b]))
             if key not in known:

@@ -233,19 +233,19 @@ def test_text_of_ones_own(tmp_path):
         for text, label in zip(part.inputs, part.labels, strict=True):
             assert int(text[1]) % 3 == label
     numbered = LABELLED["own-text"](csv_file(tmp_path, [f"t {k},{k % 3 * 5}" for k in range(90)]))
-    assert numbered.classes == ("0", "5", "10")
+    assert numbered.classes == ("0", "10", "5")
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "no column text"),
+        (b"", "columns text and label"),
         (b"text,label\n", "no row"),
-        (b"words,label\na,1\n", "no column text"),
-        (b"text,label\na b,1\n!?,0\n", "line 3: the text has no word"),
-        (b"text,label\na b,1\nonly text\n", "line 3: the label is missing"),
+        (b"words,label\na,1\n", "columns text and label"),
+        (b"text,label\na b,1\n!?,0\n", "row 2: the text is missing"),
+        (b"text,label\na b,1\nonly text\n", "row 2: the label is missing"),
         (b"text,label\na b,1\nc d,1\n", "two or more"),
-        (b"text,label\na\xff b,1\n", "CSV in UTF-8"),
+        (b"text,label\na\xff b,1\n", "cannot be read as CSV"),
         (b'text,label\n"a b,1\n', "cannot be read as CSV"),
         (b"text,label\na,1\nb,0\n", "no input for"),
     ],
@@ -294,8 +294,8 @@ def test_fashion(tmp_path):
 @pytest.mark.parametrize(
     ("file", "spoil", "said"),
     [
-        (0, lambda raw: raw[:-30], "cut or no gzip"),
-        (0, lambda raw: b"text", "cut or no gzip"),
+        (0, lambda raw: raw[:-30], "cannot be read"),
+        (0, lambda raw: b"text", "cannot be read"),
         (0, lambda raw: gzip.compress(gzip.decompress(raw)[:-1]), "fetch it again"),
         (1, lambda raw: gzip.compress(b"\0\0\x08"), "no idx file"),
         (1, lambda raw: gzip.compress(idx(np.zeros(3, np.uint8))), "3 labels"),

@@ -37,17 +37,6 @@ def test_blocks_of_seeds_stay_when_seeds_are_added():
     assert made(seeds=7, first=6).blocks() == [(6, 7), (8, 9, 10, 11), (12,)]
 
 
-def test_a_random_design_can_be_added_to():
-    ranges = {"n": {"low": 1, "high": 4, "whole": True},
-              "scale": {"low": 1e-3, "high": 10.0, "log": True}}  # fmt: skip
-    few, more = (made(grid={}, random={"points": k, "seed": 5, **ranges}) for k in (3, 200))
-    points = list(more.points())
-    assert list(few.points()) == points[:3]
-    assert {p["n"] for p in points} == {1, 2, 3, 4}
-    scales = sorted(p["scale"] for p in points)
-    assert 1e-3 <= scales[0] < 2e-3 and 5.0 < scales[-1] <= 10.0 and 0.03 < scales[100] < 0.3
-
-
 def test_a_quick_size_merges_tables_and_replaces_numbers():
     quick = made(quick={"seeds": 2, "grid": {"n": [2]}}).at(quick=True)
     assert quick.grid == {"n": [2], "scale": [1.0, 2.5]} and quick.seeds == 2

@@ -20,6 +20,7 @@ def watched(monkeypatch):
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("TERM", "xterm")
+    progress._display.cache_clear()
     return stream
 
 
@@ -30,13 +31,6 @@ def test_nobody_watching_a_file_is_told_anything(monkeypatch, late):
         assert told is None
 
 
-def test_short_work_shows_no_bar(monkeypatch):
-    terminal = watched(monkeypatch)
-    with progress.bar("rows", late=True) as told:
-        told(0.5, "gap 1e-2")
-    assert terminal.getvalue() == ""
-
-
 def test_long_work_shows_how_things_stand(monkeypatch):
     terminal = watched(monkeypatch)
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
@@ -45,31 +39,14 @@ def test_long_work_shows_how_things_stand(monkeypatch):
     assert "12 rows" in terminal.getvalue() and "gap 1e-2" in terminal.getvalue()
 
 
-def test_inside_a_turning_sign_the_words_go_there(monkeypatch):
-    watched(monkeypatch)
+def test_bars_inside_one_another_share_a_display(monkeypatch):
+    terminal = watched(monkeypatch)
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     with progress.working("solving"), progress.bar("12 rows", late=True) as told:
         told(0.25, "gap 1e-3")
-        assert "gap 1e-3, 25 %" in str(progress._sign.status)
-    assert progress._sign is None
-
-
-def test_the_share_is_counted_in_digits():
-    assert progress.share_of_gap(1.0, 1e-3, 1e-6) == pytest.approx(0.5)
-    assert progress.share_of_gap(1.0, 1e-7, 1e-6) == 1.0
-    assert progress.share_of_gap(float("inf"), 1.0, 1e-6) == 0.0
-
-
-def test_a_bar_inside_another_is_silent(monkeypatch):
-    watched(monkeypatch)
-    with progress.bar("outer") as outer:
-        assert outer is not None
-        outer(0.5)
-        for late in (True, False):
-            with progress.bar("inner", late=late) as inner:
-                assert inner is None
-    with pytest.raises(ZeroDivisionError), progress.bar("fails") as show:
-        assert show is not None
+        said = [task.description for task in progress._display().tasks]
+        assert said == ["solving", "12 rows: gap 1e-3"]
+    assert "solving" in terminal.getvalue()
+    with pytest.raises(ZeroDivisionError), progress.bar("fails"):
         _ = 1 / 0
-    with progress.bar("after") as show:
-        assert show is not None
+    assert not progress._display().tasks and not progress._display().live.is_started

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +15,10 @@ import numpy as np
 from attsvm._utils.arrays import Floats, Ints, floats
 from attsvm._utils.expected import flag, function, one_of, shown, whole
 from attsvm._utils.memory import require
-from attsvm._utils.objects import lazy
 from attsvm._utils.progress import Progress
 from attsvm._utils.result import Summary, Table, draw
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.next_token.attention import AttentionKernel, Contexts
+from attsvm.next_token.attention import Contexts, attention_kernel
 from attsvm.next_token.infimum import entropy, finite_part, infima
 from attsvm.next_token.order import orders
 from attsvm.next_token.realizable import quote
@@ -120,24 +119,24 @@ class SentenceObjective:
         """Whether attention alone is trained."""
         return not self.model.decodes
 
-    @lazy
+    @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of each block."""
         return self.model.shapes(*self.E.shape)
 
-    @lazy
+    @cached_property
     def contexts(self) -> Contexts:
         """The sentences with the weights asked for."""
         S = self.sentences.size
         share = np.full(S, 1 / max(S, 1)) if self.uniform else None
         return Contexts.of(self.sentences, self.E, weights=share)
 
-    @lazy
+    @cached_property
     def V(self) -> Floats:
         """What each token adds to the output's logits, E W_ovᵀ (N, N), of the frozen decoder."""
         return self.E @ decoder_of(self.head, self.E).T
 
-    @lazy
+    @cached_property
     def pairs(self) -> tuple[Floats, Ints, Ints, Floats]:
         """What `decoder_loss` takes: E, tokens (C,), their followers (C,), weights (C,)."""
         sentences = self.sentences
@@ -151,7 +150,7 @@ class SentenceObjective:
         weights = np.full(len(tokens), 1 / len(tokens)) if self.uniform else seen / seen.sum()
         return self.E, tokens, sentences.follows[tokens], weights
 
-    @lazy
+    @cached_property
     def trace(self) -> str:
         """Twelve hex digits that change with the sentences, their vectors or the frozen decoder."""
         s = self.sentences
@@ -218,10 +217,9 @@ def _ahead(objective: SentenceObjective, descent: OptimizerConfig, records: int)
         strength = strengths(objective.V, objective.sentences.follows)
         if strength is None:
             return None
-    kernel = AttentionKernel(contexts, strength).descend
     most = max(1, int(_CALL / contexts.tokens.size))
     return FastSteps(
-        kernel,
+        attention_kernel(contexts, strength),
         most,
         objective.sentences.size,
         lr=descent.lr,
@@ -360,13 +358,7 @@ def train(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stages(Table):
-    """The two runs: `decoder` the path of W_ov, `attention` that of W_kq over its end; E (N, d).
-
-    >>> data = Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
-    >>> run = two_stages(data, steps=(200, 300))
-    >>> run.W_ov.shape, run.W_kq.shape, [int(x) for x in run.V.argmax(axis=1)]
-    ((3, 3), (3, 3), [1, 2, 0])
-    """
+    """The two runs: `decoder` the path of W_ov, `attention` that of W_kq over its end; E (N, d)."""
 
     sentences: Sentences
     E: Floats

@@ -17,6 +17,7 @@ for ω < 2 [cryer1971solution].
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 from typing import Any
 
@@ -25,7 +26,6 @@ from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.compiled import njit
-from attsvm._utils.objects import lazy
 from attsvm.problem.problem import Problem, pairwise
 
 SEGMENT = 256  # rows; longer runs of one query are cut so that their order can be drawn
@@ -68,12 +68,12 @@ class Segments:
             self.queries[self.query[place]],
         )
 
-    @lazy
+    @cached_property
     def pools(self) -> Pools:
         """The rows as kernels take them."""
         return self.keys, self.queries, self.hi, self.lo, self.start, self.query
 
-    @lazy
+    @cached_property
     def free(self) -> Bools:
         """True on ties (m,)."""
         return self.floor < 0.0

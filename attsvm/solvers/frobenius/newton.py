@@ -18,7 +18,7 @@ import scipy
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm._utils.memory import HEADROOM, available
-from attsvm._utils.progress import Progress, bar, share_of_gap
+from attsvm._utils.progress import Progress, bar
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 from attsvm.solvers.frobenius.coordinate_descent import (
@@ -116,7 +116,7 @@ def solve_large(rows: Segments, *, tol: float, memory: float = MEMORY) -> tuple[
         found = FrobeniusBest(W=np.zeros(shape), lam=lam)
     else:
         lam[flat & (rows.b > 0)] = rows.ceil[flat & (rows.b > 0)]
-        with bar(f"{len(lam):,} rows", late=True) as told:
+        with bar(f"{len(lam):,} rows", late=True, total=None) as told:
             found = _run(rows, lam, tol, int(sqrt(memory / 16.0)), told)
     return found.W, rows.unsorted(found.lam)
 
@@ -148,7 +148,7 @@ def _run(
         first = first or (float(rows.b @ lam) / size if size > 0 else 0.0)
         idle = idle + 1 if found.short > 0.9 * last else 0
         if told is not None:
-            told(share_of_gap(1.0, found.short, tol), f"gap {found.short:.1e}")
+            told(0.0, f"gap {found.short:.1e}")
         if found.short > tol and _hopeless(rows, found) and chunk >= 2 * tried:
             tried = chunk
             proof = farkas(rows, lam, most)

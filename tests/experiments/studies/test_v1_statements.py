@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from attsvm.experiments.statements.simplex_projection import best_attention
+from attsvm.experiments.statements.losses import best_attention
 from attsvm.experiments.studies.b.all_tight_against_dimension import derived
 from attsvm.experiments.studies.b.separability_against_dimension import sharper
 from attsvm.experiments.studies.shared.order_cones import least_in_cone, orders_of

@@ -62,7 +62,7 @@ def measure(group: Group, records: int) -> dict[str, Any]:
         "standing": (group.best == about["relevant"]).all(axis=1),
         "separable": [c.W is not None for c in found],
         "unsettled": [unsettled(c) for c in found],
-        "led": [initial_gradient_condition(t, v).least.sign > 0 for t, v in pairs],
+        "led": [initial_gradient_condition(t, v).sign > 0 for t, v in pairs],
         "gap": [float(c.gap) if c.W is not None else np.nan for c in found],
     }
     return {

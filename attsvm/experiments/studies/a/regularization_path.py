@@ -1,4 +1,4 @@
-"""A: the least loss in a growing ball, or with a vanishing penalty, is at the max-margin prompt."""
+"""A: the least loss in a growing ball turns into the max-margin prompt."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from attsvm.experiments.studies.shared.prompt_paths import (
 )
 from attsvm.experiments.study import Found, Premises, Study, Table, at_most, equals
 from attsvm.problem.tokens import Tokens
-from attsvm.theory.regularization_path.paths import penalty_path, regpath
+from attsvm.theory.regularization_path.paths import regpath
 
 _MEASURED = ("right", "away", "log_excess", "still", "outside", "above", "unsure")
 
 
-def _rows(
+def path_rows(
     group: Group, name: str, values: Sequence[float], point: Callable[..., dict[str, Any]]
 ) -> dict[str, Any]:
     """A row for each instance and value: what `point` finds; nan where nothing separates."""
@@ -49,7 +49,8 @@ def _rows(
     return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
 
-def _seen(seen: PromptMeasures, p: Floats, best: Certificate) -> dict[str, Any]:
+def seen_columns(seen: PromptMeasures, p: Floats, best: Certificate) -> dict[str, Any]:
+    """What both paths measure of prompts p (R, d)."""
     away = [1 - cosine(x[:, None], best) for x in p]
     return {"right": seen.right.astype(float), "away": away, "log_excess": seen.log_excess}
 
@@ -65,52 +66,17 @@ def in_balls(group: Group, loss: str, factors: Sequence[float], starts: int) -> 
         seen, known = (prompt_measures(tokens, v, loss, x) for x in (p, ray))
         sure = least_cosine(sure_margins(seen.excess, known.log_excess), radii, best.lower)
         return {
-            **_seen(seen, p, best),
+            **seen_columns(seen, p, best),
             "still": seen.away,
             "outside": np.linalg.norm(p, axis=1) / radii - 1,
             "above": seen.log_excess - known.log_excess,
             "unsure": 1 - sure,
         }
 
-    return _rows(group, "factor", factors, point)
+    return path_rows(group, "factor", factors, point)
 
 
-def penalized(group: Group, penalties: Sequence[float], loss: str = "logistic") -> dict[str, Any]:
-    """The least loss plus λ‖p‖²/2; digits: −log₁₀ λ."""
-    lam = np.array(penalties)
-
-    def point(tokens: Tokens, v: Floats, best: Certificate) -> dict[str, Any]:
-        with np.errstate(over="ignore"):  # of a polished end that is then not taken
-            path = penalty_path(tokens, penalties, model="prompt", head=v, loss=loss, starts=1)
-        p = path.weights["p"]
-        sizes = np.linalg.norm(p, axis=1)
-        seen = prompt_measures(tokens, v, loss, p)
-        unit = np.asarray(best.W)[:, 0] / best.upper
-        own, above = _objective(seen, p, lam), []
-        for times in np.geomspace(0.5, 2.0, 41):
-            ray = unit * sizes[:, None] * times
-            above.append(own - _objective(prompt_measures(tokens, v, loss, ray), ray, lam))
-        # Cut off at sizes whose squares leave the floats.
-        size = np.exp(np.minimum(seen.log_scale - np.log(lam), 300.0))
-        rest = seen.gradient * size[:, None] + p
-        return {
-            **_seen(seen, p, best),
-            "still": np.linalg.norm(rest, axis=1) / sizes,
-            "above": np.max(above, axis=0) / sizes**2 * 2,
-        }
-
-    return {
-        **_rows(group, "penalty", penalties, point),
-        "digits": np.tile(-np.log10(lam), len(group)),
-    }
-
-
-def _objective(found: PromptMeasures, p: Floats, penalties: Floats) -> Floats:
-    """(L − floor)/λ + ‖p‖²/2 at each prompt (R, d)."""
-    return np.exp(found.log_excess - np.log(penalties)) + (p**2).sum(axis=1) / 2
-
-
-def _left(last: Table, first: Table) -> float:
+def what_is_left(last: Table, first: Table) -> float:
     """The largest ratio of 1 − cosine at the end to that at the beginning, by instance."""
     return float((last.away / first.away.clip(lower=1e-300)).max())
 
@@ -126,7 +92,7 @@ def ball_checks(table: Table, thresholds: Any) -> Iterator[Found]:
             # An angle of 0.045; over five decades of R, two are asked of the direction.
             ("1 − cosine at the last radius", last.away.max(), 1e-3),
             ("1 − cosine at the last radius, over that at R = ‖p^mm‖",
-             _left(last, rows[rows.factor == unit]), 0.01),
+             what_is_left(last, rows[rows.factor == unit]), 0.01),
             # R p^mm/‖p^mm‖ alone reaches −R/‖p^mm‖ up to the logarithm of a constant.
             ("log of the loss above its floor, last radius", last.log_excess.max(), -20.0),
             # Exact at a minimiser: these are for rounding and the ends of iterations.
@@ -138,29 +104,11 @@ def ball_checks(table: Table, thresholds: Any) -> Iterator[Found]:
              last.unsure.max(), 1e-3),
         ):  # fmt: skip
             yield at_most(f"{loss}: {what}", seen, threshold)
-    yield from _end(table, table.loss.nunique())
+    yield from end_checks(table, table.loss.nunique())
 
 
-def penalty_checks(table: Table, thresholds: Any) -> Iterator[Found]:
-    """Directions, losses and stationarity at every penalty."""
-    inside = table[table.separable].set_index("seed")
-    last = inside[inside.penalty == table.penalty.min()]
-    first = inside[inside.penalty == table.penalty.max()]
-    yield equals("instances that select the best tokens", last.right.sum(), len(last))
-    # ‖p‖ is about log(1/λ) ‖p^mm‖, 690 times at the least penalty: 31 times may stand across it.
-    yield at_most("1 − cosine at the least penalty", last.away.max(), 1e-3)
-    # log(1/λ) grows 150 times in between, and 1 − cosine falls as its inverse square.
-    yield at_most("1 − cosine at the least penalty, over that at the largest", _left(last, first),
-                  0.01)  # fmt: skip
-    yield at_most("log of the loss above its floor, least penalty", last.log_excess.max(), -20.0)
-    # Exact at a minimiser: both are for rounding and the ends of iterations.
-    yield at_most("‖∇L + λp‖ / ‖λp‖, all penalties", inside.still.max(), 1e-3)
-    yield at_most("L + λ‖p‖²/2 above that of the best multiple of p^mm, in λ‖p‖²/2",
-                  inside.above.max(), 1e-9)  # fmt: skip
-    yield from _end(table, 1)
-
-
-def _end(table: Table, losses: int) -> Iterator[Found]:
+def end_checks(table: Table, losses: int) -> Iterator[Found]:
+    """Certificates, and how many instances are judged."""
     once = table.drop_duplicates("seed")
     yield equals("problems neither solved nor proved infeasible", once.unsettled.sum(), 0)
     gap = float(np.nanmax([0.0, table.gap.max()]))
@@ -170,9 +118,9 @@ def _end(table: Table, losses: int) -> Iterator[Found]:
                    "instances; only those are judged", gap)  # fmt: skip
 
 
-_study = partial(Study, kind="theorem", family=prompts)
-_SIZE = {"n": 5, "T": 5, "d": 8}
-_FIGURE = {
+path_study = partial(Study, kind="theorem", family=prompts)
+SIZE = {"n": 5, "T": 5, "d": 8}
+FIGURE = {
     "kind": "curves",
     "where": lambda t: t.separable,
     "value": "away",
@@ -182,46 +130,27 @@ _FIGURE = {
     "ylabel": "1 − cosine to the certified direction (median, middle half)",
 }
 
-STUDIES = (
-    _study(
-        id="A.regularization-path",
-        title="The least loss in a growing ball",
-        source="paper",
-        statement="When each input has one best token and some prompt selects them all, the prompt "
-        "of least loss with ‖p‖ ≤ R turns into the max-margin direction of the best tokens as R "
-        "grows, for every decreasing loss, and the loss tends to that of the best tokens. This is "
-        "paper B's theorem for any norm: a prompt is the case of one common query z, where the W "
-        "of least Frobenius norm is p zᵀ/‖z‖².",
-        grid={"loss": ["logistic", "exponential", "linear"]},
-        run={
-            **_SIZE,
-            "starts": 2,
-            "factors": [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0, 100_000.0],
-        },
-        seeds=20,
-        group=5,
-        measure=in_balls,
-        checks=ball_checks,
-        quick={"seeds": 4, "run": {"starts": 1, "factors": [0.3, 1.0, 10.0, 100.0, 100_000.0]}},
-        figure={**_FIGURE, "x": "factor", "lines": "loss", "xlabel": "R / ‖p^mm‖"},
-        reference="tarzanagh2023svm",
-        theorem="B v1, Theorem 9",
-    ),
-    _study(
-        id="A.vanishing-penalty",
-        title="A vanishing penalty",
-        source="derived",
-        statement="When each input has one best token and some prompt selects them all, the prompt "
-        "that minimises the loss plus λ‖p‖²/2 tends, for λ → 0, to the same direction as the "
-        "prompt of least loss in a growing ball: the max-margin one. It is the least in its own "
-        "ball.",
-        run={**_SIZE, "penalties": [1e-2, 1e-4, 1e-8, 1e-16, 1e-32, 1e-64, 1e-128, 1e-300]},
-        seeds=8,
-        group=2,
-        measure=penalized,
-        checks=penalty_checks,
-        quick={"seeds": 2, "run": {"penalties": [1e-2, 1e-8, 1e-300]}},
-        figure={**_FIGURE, "x": "digits", "xlabel": "−log₁₀ of the penalty λ"},
-        reference="tarzanagh2023maxmargin",
-    ),
+STUDY = path_study(
+    id="A.regularization-path",
+    title="The least loss in a growing ball",
+    source="paper",
+    statement="When each input has one best token and some prompt selects them all, the prompt "
+    "of least loss with ‖p‖ ≤ R turns into the max-margin direction of the best tokens as R "
+    "grows, for every decreasing loss, and the loss tends to that of the best tokens. This is "
+    "paper B's theorem for any norm: a prompt is the case of one common query z, where the W "
+    "of least Frobenius norm is p zᵀ/‖z‖².",
+    grid={"loss": ["logistic", "exponential", "linear"]},
+    run={
+        **SIZE,
+        "starts": 2,
+        "factors": [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0, 100_000.0],
+    },
+    seeds=20,
+    group=5,
+    measure=in_balls,
+    checks=ball_checks,
+    quick={"seeds": 4, "run": {"starts": 1, "factors": [0.3, 1.0, 10.0, 100.0, 100_000.0]}},
+    figure={**FIGURE, "x": "factor", "lines": "loss", "xlabel": "R / ‖p^mm‖"},
+    reference="tarzanagh2023svm",
+    theorem="B v1, Theorem 9",
 )

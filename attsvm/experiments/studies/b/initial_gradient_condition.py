@@ -106,7 +106,7 @@ def _random(tokens: Tokens, v: Floats, W: Floats, best: Any) -> dict[str, Any]:
             break
     return {
         "premise": premise,
-        "apart": (initial_gradient_condition(tokens, v).least.sign > 0) != (premise > 0),
+        "apart": (initial_gradient_condition(tokens, v).sign > 0) != (premise > 0),
         "end": proved_end(tokens, v, W, lr),
         "risen": loss_and_pull(tokens, v, W)[0] >= loss_and_pull(tokens, v, _zero(tokens))[0],
         "long_end": long_end,

@@ -48,7 +48,7 @@ def measure(
         if c.status == "infeasible" or c.W is None:
             rows.append(about)
             continue
-        W = least_descent(t, v, c, radius=30.0, seed=seed, samples=samples, rounds=rounds).W
+        _, W = least_descent(t, v, c, radius=30.0, seed=seed, samples=samples, rounds=rounds)
         D = np.asarray(c.W)
         value = descent_along(t, v, W, D)
         error = np.nan

@@ -52,7 +52,7 @@ def checks(table: Table, thresholds: Any) -> Iterator[Found]:
                    "at the end", ends.gap.max())  # fmt: skip
 
 
-_study = partial(
+attending_study = partial(
     Study,
     measure=measure,
     checks=checks,
@@ -60,40 +60,19 @@ _study = partial(
     reference="tarzanagh2023svm",
 )
 
-STUDIES = (
-    _study(
-        id="B.self-attention",
-        title="The first token as query",
-        kind="theorem",
-        source="paper",
-        statement="The first token of an input may be its query (Theorem 1; Theorem 7 holds for "
-        "any): normalized descent on W then ends at the Frobenius max-margin solution of locally "
-        "optimal tokens, as it does with queries of their own.",
-        family="sphere",
-        grid={"queries": list(QUERIES)},
-        run={"n": 6, "T": 8, "d": 10, "steps": 3000},
-        seeds=100,
-        group=25,
-        quick={"seeds": 20},
-        figure=direction_figure(
-            "queries", "step (query: the first token of each input, or a free one)"
-        ),
-        theorem="v1, Theorems 1 and 7",
-    ),
-    _study(
-        id="B.sequence-attention",
-        title="Every position a query",
-        kind="question",
-        source="measured",
-        statement="When every position of a sequence is a query over the shared tokens, with or "
-        "without a causal mask, normalized descent on W ends at the Frobenius max-margin solution "
-        "of locally optimal tokens. The papers treat one query per input and leave this open.",
-        family=sequences,
-        grid={"mask": list(MASKS)},
-        run={"S": 3, "L": 6, "d": 12, "steps": 10_000},
-        seeds=40,
-        group=10,
-        quick={"seeds": 10},
-        figure=direction_figure("mask"),
-    ),
+STUDY = attending_study(
+    id="B.sequence-attention",
+    title="Every position a query",
+    kind="question",
+    source="measured",
+    statement="When every position of a sequence is a query over the shared tokens, with or "
+    "without a causal mask, normalized descent on W ends at the Frobenius max-margin solution "
+    "of locally optimal tokens. The papers treat one query per input and leave this open.",
+    family=sequences,
+    grid={"mask": list(MASKS)},
+    run={"S": 3, "L": 6, "d": 12, "steps": 10_000},
+    seeds=40,
+    group=10,
+    quick={"seeds": 10},
+    figure=direction_figure("mask"),
 )

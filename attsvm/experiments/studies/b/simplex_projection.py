@@ -22,7 +22,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm.api import train
 from attsvm.experiments.group import Group
-from attsvm.experiments.statements.simplex_projection import best_attention
+from attsvm.experiments.statements.losses import best_attention
 from attsvm.experiments.studies.shared.random_instances import attention
 from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.tokens import Tokens

@@ -37,7 +37,7 @@ def measure(group: Group, p: str, radii: list[float], power: float, starts: int)
         tokens, model="joint-weight", norm=norm_name(p), radii=radii, keep=keep,
         second=lambda R: R**power, starts=starts,
     )  # fmt: skip
-    nu = label_margin_constant(tokens, keep, norm=norm).constant
+    nu = label_margin_constant(tokens, keep, norm=norm)
     inside = nu > 0 and bool(support_inputs(tokens, keep, norm=norm).all())
     columns: dict[str, Any] = {
         "seed": group.seeds[0],

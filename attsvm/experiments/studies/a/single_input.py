@@ -1,4 +1,4 @@
-"""A: published inputs: from every start the prompt goes to locally optimal tokens."""
+"""A: one input of three tokens: from every start the prompt goes to a locally optimal token."""
 
 from __future__ import annotations
 
@@ -69,49 +69,7 @@ def checks_one(table: Table, thresholds: Any) -> Iterator[Found]:
     )
 
 
-def measure_several(group: Group) -> dict[str, Any]:
-    """A row for each start and record: p, its cosine to p^mm, and whether it selects the best.
-
-    planar, whole: ½‖p‖² of the problems with the keys of training and with identity keys; ray: the
-    solution of the former.
-    """
-    path = group.path
-    places = thinned(path.steps, 200)
-    unplanar, v, best = example_starts([0], "multi-input").tokens[0], group.heads[0], group.best[0]
-    planar = solve(Problem.of(group.tokens[0], best))
-    whole = solve(Problem.of(unplanar, Selection.best(unplanar, v)))
-    p = path.weights["p"][places].swapaxes(0, 1).reshape(-1, 3)
-    rows = len(p)
-    return {
-        "seed": np.repeat(group.seeds, len(places)),
-        "step": np.tile(path.steps[places], len(group)),
-        "p1": p[:, 0],
-        "p2": p[:, 1],
-        "cosine": np.array([cosine(x[:, None], planar) for x in p]),
-        "right": np.array(
-            [(selected_by(group.tokens[0], x[:, None]) == best).all() for x in p], dtype=bool
-        ),
-        "ray1": np.full(rows, np.asarray(planar.W)[0, 0]),
-        "ray2": np.full(rows, np.asarray(planar.W)[1, 0]),
-        "planar": np.full(rows, float(planar.upper) ** 2 / 2),
-        "whole": np.full(rows, float(whole.upper) ** 2 / 2),
-        "gap": np.full(rows, max(float(planar.gap), float(whole.gap))),
-    }
-
-
-def checks_several(table: Table, thresholds: Any) -> Iterator[Found]:
-    """Every start selects the best tokens in the certified direction; the objectives are known."""
-    ends = table[table.step == table.step.max()]
-    known = ends.iloc[0]
-    yield equals("starts that select the best tokens", ends.right.sum(), len(ends))
-    yield at_least("least cosine to the certified direction", ends.cosine.min(), 0.9994)
-    yield equals("½‖p‖² with the keys of training", known.planar, 0.37134, within=5e-6)
-    yield equals("½‖p‖² with identity keys", known.whole, 0.31319, within=5e-6)
-    yield at_most("largest certified gap", known.gap, 1e-9)
-    yield Premises(len(ends), f"{len(ends)} published starts on the published draw", known.gap)
-
-
-_FIGURE = {
+FIGURE = {
     "kind": "paths",
     "where": lambda t: (t.seed < len(STARTS)) & (t.step <= 200),
     "x": "p1",
@@ -121,8 +79,8 @@ _FIGURE = {
     "xlabel": "p₁",
     "ylabel": "p₂",
 }
-_RUN = {"model": "prompt", "init": "drawn"}
-_study = partial(
+RUN = {"model": "prompt", "init": "drawn"}
+example_study = partial(
     Study,
     kind="figure",
     source="code",
@@ -133,13 +91,13 @@ _study = partial(
     published=True,
 )
 _one = partial(
-    _study,
+    example_study,
     seeds=len(STARTS) + 31**2,
     group=500,
     measure=measure_one,
     checks=checks_one,
     quick={"seeds": len(STARTS) + 15**2, "run": {"edge": 15}},
-    figure={**_FIGURE, "lines": "end", "title": "First 200 steps, by the token at the end"},
+    figure={**FIGURE, "lines": "end", "title": "First 200 steps, by the token at the end"},
 )
 
 STUDIES = (
@@ -149,7 +107,7 @@ STUDIES = (
         statement="On the three-token instance whose other tokens tie, normalized descent on the "
         "prompt ends at the best token from every published start, in the direction of its "
         "max-margin problem.",
-        run={**_RUN, "example": "single-input-global", "reach": 2.5, "edge": 31},
+        run={**RUN, "example": "single-input-global", "reach": 2.5, "edge": 31},
         thresholds={"ends": [0] * 6},
     ),
     _one(
@@ -158,23 +116,7 @@ STUDIES = (
         statement="With the third token's score at 0 the second token is locally optimal as well, "
         "and starts far enough on its side end there, in the direction of its own max-margin "
         "problem.",
-        run={**_RUN, "example": "single-input-local", "reach": 2.5, "edge": 31},
+        run={**RUN, "example": "single-input-local", "reach": 2.5, "edge": 31},
         thresholds={"ends": [0, 0, 0, 0, 1, 1]},
-    ),
-    _study(
-        id="A.multi-input",
-        title="Three inputs: one prompt selects the best token of each",
-        statement="On the published three-input draw, normalized descent on the prompt selects the "
-        "best token of every input from every published start and follows the max-margin "
-        "direction.",
-        run={**_RUN, "example": "multi-input-planar"},
-        seeds=len(STARTS),
-        measure=measure_several,
-        checks=checks_several,
-        figure={**_FIGURE, "title": "First 200 steps, from each start"},
-        differs="The released notebook solves the problem with identity keys (½‖p‖² = 0.31319) "
-        "although it trains with keys that drop the third coordinate. The direction in the plane "
-        "is the same, since the third coordinate's gap is constant; the objective of the trained "
-        "model's own problem is 0.37134. Both are certified here.",
     ),
 )
