@@ -124,13 +124,13 @@ class Optimizer:
     only with it, and must do without where a model has none. needs_infimum: `Step.loss` is the loss
     above its infimum. clock(log lr, log ‖g‖): the log of the time by which plain gradient flow
     moves on in one step; None for an optimizer that does not follow it. fused: which steps the
-    fused kernels take for it, None for none. dual: (P, plain) of an optimizer that steps in the
-    dual variable of ‖x‖_P^P/P, by lr times the gradient where plain, else by dual length lr; None
-    for others. ridge: λ of a optimizer that descends on the loss and λ ‖x‖² for every block x, 0
-    for others. limit: the optimizer of the table of limits that it stands for, None where nothing
-    is known. lr: its own step size, where none is given. floats: it reads gradients as floats, so
-    that one below their range is zero to it; its state has `BELOW`, and zero gradients may move
-    something (weight decay).
+    fused kernels take for it, or its `LaneRule`; None for none. dual: (P, plain) of an optimizer
+    that steps in the dual variable of ‖x‖_P^P/P, by lr times the gradient where plain, else by dual
+    length lr; None for others. ridge: λ of a optimizer that descends on the loss and λ ‖x‖² for
+    every block x, 0 for others. limit: the optimizer of the table of limits that it stands for,
+    None where nothing is known. lr: its own step size, where none is given. floats: it reads
+    gradients as floats, so that one below their range is zero to it; its state has `BELOW`, and
+    zero gradients may move something (weight decay).
 
     norm, clock, fused, dual and ridge speak of init and move: `dataclasses.replace` with another
     init or move drops those that are not given anew. about: what they were declared for.

@@ -22,7 +22,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm._utils.compiled import ENTRY, INNER, njit
-from attsvm._utils.parallel import map_chunks
+from attsvm._utils.parallel import map_chunks, memory
 from attsvm._utils.simd import (
     LANES,
     Lanes,
@@ -91,12 +91,12 @@ def fits(given: Instances, rule: LaneRule) -> bool:
 
 
 class Rule(NamedTuple):
-    """The optimizer: code and numbers as in `LaneRule`, count: its steps before the first of this
+    """The optimizer: code and numbers as in `LaneRule`, taken: its steps before the first of this
     call, floor (B,): the infimum of the loss."""
 
     code: int
     numbers: Floats
-    count: int
+    taken: int
     floor: Floats
 
 
@@ -144,15 +144,19 @@ class RuleWorkspace(NamedTuple):
     order: Ints
 
     @classmethod
-    def of(cls, given: Instances, M: int) -> RuleWorkspace:
-        """The memory for these instances, of which M numbers are held."""
-        _, n, _, d = given.keys.shape
-        dq = given.queries.shape[2]
+    def sized(cls, n: int, d: int, dq: int, M: int) -> RuleWorkspace:
+        """The memory for eight instances of this size, of which M numbers are held."""
         matrices = [(dq, d), (dq, d), (M,), (M,), (n, d), (n, dq), (n, dq), (n, n)]
         shapes = [*matrices, (n, d), (n, n), (dq, n), (n,), (n,), (n,), *[()] * 5]
         floats = [np.zeros((*shape, LANES)) for shape in shapes]
         ints = [np.zeros(shape, np.int64) for shape in (LANES, LANES, (n, LANES))]
         return cls(*floats, *ints)
+
+
+def _allocate(
+    n: int, T: int, d: int, e: int, dq: int, M: int
+) -> tuple[LaneWorkspace, RuleWorkspace]:
+    return LaneWorkspace.sized(n, T, d, e, dq), RuleWorkspace.sized(n, d, dq, M)
 
 
 @njit(**INNER)
@@ -646,7 +650,7 @@ def _march(
                     return False
                 eta, left = 1.0, 0.0
             elif rule.code == ADAM:
-                poor = _adapt(own, rule, rule.count + k + 1)
+                poor = _adapt(own, rule, rule.taken + k + 1)
             elif rule.code == POLAR:
                 poor = _smooth(work, own, rule.numbers[0])
             else:
@@ -697,8 +701,11 @@ class LaneSteps:
 
     def _state(self, held: Held, kept: State, W: Floats, index: Ints, count: int) -> State:
         """The state of these instances, of whom W and held are: from held, or as it was kept."""
-        found = self.rule.unpack(held, W, self.given.queries[index], count)
         lost = np.isnan(held[0][:, :1]).any(axis=1)
+        if len(lost) and lost.all():
+            known = {name: rows[index] for name, rows in kept.items() if np.ndim(rows)}
+            return known | {name: np.int64(count) for name in kept if name not in known}
+        found = self.rule.unpack(held, W, self.given.queries[index], count)
         for name, rows in found.items():
             if np.ndim(rows) and lost.any():
                 rows[lost] = kept[name][index][lost]
@@ -708,6 +715,7 @@ class LaneSteps:
         """Whether every instance stayed inside the range of floats; if one did not, all is void."""
         given = self.given
         groups = -(-len(given.keys) // LANES)
+        sizes = *given.keys.shape[1:], given.values.shape[3], given.queries.shape[2]
         held = self.held[0].copy(), self.held[1].copy()
         kept = {name: np.array(value) for name, value in self.state.items()}
         rule = Rule(self.rule.code, np.array(self.rule.numbers), self.count, self.floor)
@@ -715,7 +723,7 @@ class LaneSteps:
         taken = int((steps.lr >= 0).sum())
 
         def some(begin: int, end: int) -> bool:
-            work = LaneWorkspace.of(given), RuleWorkspace.of(given, held[0].shape[1])
+            work = memory(_allocate, *sizes, held[0].shape[1])
             return bool(_march(given, *work, rule, steps, state, held, log, places, begin, end))
 
         while len(places.chosen):

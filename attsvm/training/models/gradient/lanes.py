@@ -145,7 +145,11 @@ class LaneWorkspace(NamedTuple):
     def of(cls, given: Instances) -> LaneWorkspace:
         """The memory for these instances."""
         _, n, T, d = given.keys.shape
-        e, dq = given.values.shape[3], given.queries.shape[2]
+        return cls.sized(n, T, d, given.values.shape[3], given.queries.shape[2])
+
+    @classmethod
+    def sized(cls, n: int, T: int, d: int, e: int, dq: int) -> LaneWorkspace:
+        """The memory for eight instances of this size."""
         vectors = [(n, d)] * 4 + [(T,)] * 2 + [(n,)] * 6
         matrices = [(n, n), (n, dq), (dq, n), (dq, d), (dq, d)]
         shapes = [(n, T, d), *matrices, (n, T), (n, T), *vectors]
