@@ -148,9 +148,9 @@ class RuleWorkspace(NamedTuple):
         """The memory for eight instances of this size, of which M numbers are held."""
         matrices = [(dq, d), (dq, d), (M,), (M,), (n, d), (n, dq), (n, dq), (n, n)]
         shapes = [*matrices, (n, d), (n, n), (dq, n), (n,), (n,), (n,), *[()] * 5]
-        floats = [np.zeros((*shape, LANES)) for shape in shapes]
-        ints = [np.zeros(shape, np.int64) for shape in (LANES, LANES, (n, LANES))]
-        return cls(*floats, *ints)
+        arrays: list[Any] = [np.zeros((*shape, LANES)) for shape in shapes]
+        arrays += [np.zeros(shape, np.int64) for shape in (LANES, LANES, (n, LANES))]
+        return cls(*arrays)
 
 
 def _allocate(
@@ -701,8 +701,8 @@ class LaneSteps:
 
     def _state(self, held: Held, kept: State, W: Floats, index: Ints, count: int) -> State:
         """The state of these instances, of whom W and held are: from held, or as it was kept."""
-        lost = np.isnan(held[0][:, :1]).any(axis=1)
-        if len(lost) and lost.all():
+        lost = np.isnan(held[0][:, :1]).any(axis=1, keepdims=True)[:, 0]
+        if lost.all():
             known = {name: rows[index] for name, rows in kept.items() if np.ndim(rows)}
             return known | {name: np.int64(count) for name in kept if name not in known}
         found = self.rule.unpack(held, W, self.given.queries[index], count)
