@@ -29,6 +29,9 @@ from attsvm.training.optimizers.optimizer import Blocks
 from attsvm.training.path import Path
 from attsvm.training.task import begin, shapes_of
 
+# What a measure may return in place of columns: parts of the table, each with columns of its own.
+Parts = list[dict[str, Any]]
+
 
 @dataclass(frozen=True, eq=False)
 class Drawn:

@@ -17,6 +17,7 @@ from attsvm._utils.files import parse_json, write_text, writing_to
 from attsvm._utils.version import __version__
 from attsvm.errors import BadTokens
 from attsvm.experiments.runner import PAGE, RESULTS, Record
+from attsvm.experiments.study import PAPERS
 from attsvm.plotting.html import LARGEST, picture, render
 from attsvm.references import REFERENCES
 
@@ -56,13 +57,6 @@ MEANING = {
 }
 # What fails is of two kinds.
 FAILING = {False: "Statements of papers that fail", True: "Questions of ours, answered no"}
-# Letter -> key of the paper in the bibliography.
-PAPERS = {
-    "A": "tarzanagh2023maxmargin",
-    "B": "tarzanagh2023svm",
-    "C": "julistiono2024mirror",
-    "D": "huang2024nexttoken",
-}
 # Characters for all figures together, so that the page stays easy to send.
 FIGURES = 6_500_000
 

@@ -454,7 +454,7 @@ class _Run:
                 raise BadTokens(f"{_part_file(self.folder, chunk)} cannot be read: run it again")
             parts.append(with_point(plan, chunk, found[0]))
             seconds += found[1]
-        return joined(parts, f"{plan.id}"), seconds
+        return joined(parts), seconds
 
     def _describe(self, plan: Study, chunks: list[Chunk]) -> Record:
         """What a record says of the study and of how it was run."""

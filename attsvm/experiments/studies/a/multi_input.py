@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from attsvm.experiments.group import Group, cosine, selected_by
 from attsvm.experiments.studies.a.single_input import FIGURE, RUN, example_study
 from attsvm.experiments.studies.shared.example_starts import STARTS, example_starts, thinned
-from attsvm.experiments.study import Found, Premises, Table, at_least, at_most, equals
+from attsvm.experiments.study import Checks, Premises, Table, at_least, equals
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.solvers.solve import solve
@@ -46,7 +45,7 @@ def measure(group: Group) -> dict[str, Any]:
     }
 
 
-def checks(table: Table, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Checks:
     """Every start selects the best tokens in the certified direction; the objectives are known."""
     ends = table[table.step == table.step.max()]
     known = ends.iloc[0]
@@ -54,8 +53,7 @@ def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     yield at_least("least cosine to the certified direction", ends.cosine.min(), 0.9994)
     yield equals("½‖p‖² with the keys of training", known.planar, 0.37134, within=5e-6)
     yield equals("½‖p‖² with identity keys", known.whole, 0.31319, within=5e-6)
-    yield at_most("largest certified gap", known.gap, 1e-9)
-    yield Premises(len(ends), f"{len(ends)} published starts on the published draw", known.gap)
+    yield Premises(len(ends), f"{len(ends)} published starts on the published draw")
 
 
 STUDY = example_study(
@@ -68,6 +66,7 @@ STUDY = example_study(
     seeds=len(STARTS),
     measure=measure,
     checks=checks,
+    gap=1e-9,
     figure={**FIGURE, "title": "First 200 steps, from each start"},
     differs="The released notebook solves the problem with identity keys (½‖p‖² = 0.31319) "
     "although it trains with keys that drop the third coordinate. The direction in the plane "

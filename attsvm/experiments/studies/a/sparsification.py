@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm.experiments.studies.shared.image_networks import QUICK, STUDIED
 from attsvm.experiments.studies.shared.networks import CURVES, premises
-from attsvm.experiments.study import Found, Note, Study, at_least, at_most, info
+from attsvm.experiments.study import Checks, Note, Study, at_least, at_most, info
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -30,7 +29,7 @@ def _marks(rows: DataFrame, name: str) -> Floats:
     return np.asarray(values[:, places])
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: DataFrame, thresholds: Any) -> Checks:
     """Even at the start; falling from mark to mark while the weights grow, in every run."""
     rows = table[table.method == JUDGED]
     spread, size = _marks(rows, "spread"), _marks(rows, "size")
@@ -77,7 +76,6 @@ STUDY = Study(
     differs="Fashion-MNIST and a small network in place of CIFAR-10, for fewer epochs. The formula "
     "is not on the slide: ‖s‖₁²/‖s‖₂² by the number of tokens is as recalled; W is K_hᵀ Q_h over "
     "all heads and layers.",
-    reference="tarzanagh2023maxmargin",
     theorem="slides",
     size="12 of 400 epochs; a smaller network, other images",
     **STUDIED,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Ints
 from attsvm.experiments.group import Group
-from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
+from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
@@ -110,7 +110,7 @@ def _independent(problem: Problem) -> bool:
     return bool(len(s) == problem.m and s[-1] > _INDEPENDENT * s[0])
 
 
-def checks(table: Table, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Checks:
     """Nothing is infeasible from the bound on, and nothing feasible becomes infeasible; half the
     bound is enough more often than not; at small sizes every selection is solved."""
     parts = {part: rows.assign(can=rows.all_separable) for part, rows in table.groupby("part")}
@@ -193,6 +193,5 @@ STUDY = Study(
         "panels": "attention",
         "ylabel": "share of separable instances",
     },
-    reference="tarzanagh2023svm",
     theorem="v1, Theorems 1 and 8",
 )

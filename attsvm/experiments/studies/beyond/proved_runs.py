@@ -7,7 +7,7 @@ fixed by the theorems and by earlier runs on other draws (docs/convergence-evide
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,11 @@ from scipy.stats import hypergeom
 from attsvm._utils.arrays import Floats
 from attsvm.api import train
 from attsvm.certificate import Certificate
-from attsvm.experiments.group import Group, selected_by
+from attsvm.experiments.group import Group, Parts, selected_by
 from attsvm.experiments.studies.shared.attending_runs import selected_problems
 from attsvm.experiments.studies.shared.first_proofs import BEFORE, FIRST, LAST, LATER, first_proved
 from attsvm.experiments.studies.shared.plain_descent import smoothness
-from attsvm.experiments.studies.shared.rows import stacked_columns
-from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals, info
+from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.convergence.prover import Prover, prover
 from attsvm.theory.optima import score_gaps
@@ -49,7 +48,7 @@ FAULTS = {
 }
 
 
-def measure(group: Group, start: int, further: int, block: int) -> dict[str, Any]:
+def measure(group: Group, start: int, further: int, block: int) -> Parts:
     """A row per run: whether it is proved, from which norm on, and the faults that are seen.
 
     lr 0 stands for 1/L_W of each instance. Mirror descent, which is slow, has every other block of
@@ -78,9 +77,9 @@ def measure(group: Group, start: int, further: int, block: int) -> dict[str, Any
         prover(t, head=v, optimizer=optimizer, lr=float(each))
         for t, v, each in zip(tokens, heads, lr, strict=True)
     ]
-    return stacked_columns([
+    return [
         _seen(seeds[b], judge, paths[b], found[b], further) for b, judge in enumerate(judges)
-    ])  # fmt: skip
+    ]  # fmt: skip
 
 
 def _power(optimizer: str) -> float:
@@ -141,7 +140,7 @@ def _median(norms: Any) -> float:
     return float(norms.fillna(np.inf).median())
 
 
-def checks(table: Table, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Checks:
     """Every proof again; nothing proved has left; shares and norms beside the earlier ones."""
     for name, text in FAULTS.items():
         yield equals(text, table[name].sum(), 0)
@@ -171,7 +170,7 @@ def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     )
 
 
-def _law(table: Table) -> Iterator[Found]:
+def _law(table: Table) -> Checks:
     """When the proof comes: the step matters little until it is long, the nearest rival much."""
     normalized = table[table.optimizer == "ngd"]
     runs = normalized.set_index(["size", "seed", "lr"])[["norm", "kept"]].unstack("lr")

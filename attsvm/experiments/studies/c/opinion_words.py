@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from attsvm.experiments.studies.shared.networks import (
@@ -13,7 +12,7 @@ from attsvm.experiments.studies.shared.networks import (
     premises,
 )
 from attsvm.experiments.studies.shared.text_networks import STUDIED
-from attsvm.experiments.study import Found, Note, Study, equals
+from attsvm.experiments.study import Checks, Note, Study, equals
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -28,7 +27,7 @@ _WHY = (
 )
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: DataFrame, thresholds: Any) -> Checks:
     """Attention on opinion words beside that of gradient descent, by both lexicons."""
     found = networks_of(table, thresholds["matched"])
     apart = found.unsummed.max(skipna=False)

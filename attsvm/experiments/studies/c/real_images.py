@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from attsvm.experiments.studies.shared.image_networks import QUICK, STUDIED
@@ -15,7 +14,7 @@ from attsvm.experiments.studies.shared.networks import (
     premises,
     weight_checks,
 )
-from attsvm.experiments.study import Found, Note, Study, info
+from attsvm.experiments.study import Checks, Note, Study, info
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -27,7 +26,7 @@ _WHY = (
 )
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: DataFrame, thresholds: Any) -> Checks:
     """ℓ1.1 beside Adam in test accuracy, and entries of K, Q and V above the level.
 
     Nothing is judged: the networks are trained for a small part of the published epochs.
@@ -66,7 +65,6 @@ STUDY = Study(
     differs="Fashion-MNIST and two layers of width 32 in place of CIFAR-10 and six of width 512; "
     "three initial networks each in place of one run; rates are tuned alike; plain gradient "
     "descent is beside them.",
-    reference="julistiono2024mirror",
     size="12 of 1,000 epochs; a smaller network, other images",
     **STUDIED,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from attsvm.experiments.studies.shared.networks import (
@@ -13,7 +12,7 @@ from attsvm.experiments.studies.shared.networks import (
     premises,
 )
 from attsvm.experiments.studies.shared.text_networks import STUDIED
-from attsvm.experiments.study import Found, Note, Study, info
+from attsvm.experiments.study import Checks, Note, Study, info
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -34,7 +33,7 @@ _WHY = (
 )
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: DataFrame, thresholds: Any) -> Checks:
     """ℓ1.1 beside gradient descent in test accuracy, and the controls."""
     level = thresholds["matched"]
     found = networks_of(table, level)

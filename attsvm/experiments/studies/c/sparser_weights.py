@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from attsvm.experiments.studies.shared.networks import (
@@ -14,7 +13,7 @@ from attsvm.experiments.studies.shared.networks import (
     weight_checks,
 )
 from attsvm.experiments.studies.shared.text_networks import STUDIED
-from attsvm.experiments.study import Found, Note, Study
+from attsvm.experiments.study import Checks, Note, Study
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -29,7 +28,7 @@ _WHY = (
 )
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: DataFrame, thresholds: Any) -> Checks:
     """How many entries of K, Q and V are above the level, under ℓ1.1 and gradient descent."""
     level = thresholds["matched"]
     found = networks_of(table, level)

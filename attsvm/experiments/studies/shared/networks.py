@@ -9,7 +9,7 @@ and of the order of its data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from scipy.stats import t as student
 from attsvm.datasets.labelled import Labelled
 from attsvm.experiments.group import Group
 from attsvm.experiments.kept import Arrays, kept
-from attsvm.experiments.study import Check, Premises, info
+from attsvm.experiments.study import Checks, Premises, info
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -164,7 +164,7 @@ def _accuracy_at(run: DataFrame, level: float) -> float:
     return float(np.interp(level, x[part], y[part]))
 
 
-def difference(what: str, one: Series, other: Series) -> Iterator[Check]:
+def difference(what: str, one: Series, other: Series) -> Checks:
     """The mean of the paired differences and its 95 % interval by Student's t, not judged.
 
     Pairs with a nan are left out.
@@ -175,13 +175,13 @@ def difference(what: str, one: Series, other: Series) -> Iterator[Check]:
         yield info(f"{what}: {name}", x)
 
 
-def mean_and_sd(what: str, values: Series) -> Iterator[Check]:
+def mean_and_sd(what: str, values: Series) -> Checks:
     """The mean and the standard deviation of what is known of these values, not judged."""
     yield info(f"{what}, mean", values.mean())
     yield info(f"{what}, sd", values.std())
 
 
-def weight_checks(found: DataFrame) -> Iterator[Check]:
+def weight_checks(found: DataFrame) -> Checks:
     """The entries beyond the level and the spreads of every method, not judged."""
     for method, rows in found.groupby("method", sort=False):
         for when, words in (("", "at the end"), ("matched_", "at matched accuracy")):

@@ -93,7 +93,6 @@ STUDIED: dict[str, Any] = {
     "thresholds": {"matched": 0.8},
     "quick": {"run": {"plan": QUICK}, "seeds": 2, "thresholds": {"matched": 0.6}},
     "needs": ("torch", "reviews", "valence", "sklearn"),
-    "reference": "julistiono2024mirror",
 }
 
 
