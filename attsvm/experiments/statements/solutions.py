@@ -17,7 +17,6 @@ from attsvm.experiments.statements.statement import (
     Z,
 )
 from attsvm.problem.problem import Problem
-from attsvm.theory.optima import optimality
 
 # ---------------------------------------------------------------- separability
 
@@ -101,20 +100,6 @@ def _confirm_loose(one: Instance) -> Confirmation:
 # ---------------------------------------------------------------- local optimality
 
 
-def _is_not_global(one: Instance) -> float:
-    """1 where the library says that the best tokens are not globally and locally optimal."""
-    found = optimality(one.tokens, list(one.best), one["v"])
-    return -1.0 if found.kind == "global" and found.score_gap > 0 else 1.0
-
-
-def _confirm_not_global(one: Instance) -> Confirmation:
-    """The tight tokens of the rational solution and their scores."""
-    best, gamma = one.best, exact.scores(one)
-    tight = exact.tight_tokens(one, best, exact.solution(one, best))
-    above = [(i, t) for i, t in tight if gamma[i, t] >= max(gamma[i])]
-    return Confirmation(bool(above), RATIONALS, f"tight tokens of the best score: {above}")
-
-
 def _shortest(one: Instance) -> tuple[float, floats.Alpha]:
     """The least norm of another locally optimal selection, and that selection; inf without."""
     best = one.best
@@ -143,57 +128,6 @@ def _confirm_shorter(one: Instance) -> Confirmation:
         RATIONALS,
         f"‖W‖² is {own.square} for the best tokens {list(best)} and {other.square} for the locally "
         f"optimal {list(alpha)}",
-    )
-
-
-def _cone_is_defined(one: Instance) -> bool:
-    """The first tokens can be kept, scores are distinct, and each input has a tight token.
-
-    Also a token of lower score in every input that has one of higher score: without it the cone
-    of v1 is not defined there.
-    """
-    found = one.scores
-    if not floats.keeps_first(one) or any(len(set(row)) < len(row) for row in found.tolist()):
-        return False
-    low = (found < found[:, :1]).any(axis=1)
-    return bool(floats.facts_of(one, one.first).tight.any(axis=1).all() and low.all())
-
-
-def _depth(one: Instance) -> float:
-    """The largest ε of a cone that W^mm lies in, times ‖W^mm‖."""
-    W, least = floats.facts_of(one, one.first).W, np.inf
-    for h, g in zip(floats.logits(one, W), one.scores, strict=True):
-        low, high = h[g < g[0]], h[g > g[0]]
-        if len(high):
-            least = min(least, float(low.max() - high.max()))
-    return least
-
-
-def _cone_disagrees(one: Instance) -> float:
-    """How far the cone and local optimality disagree."""
-    local, depth = floats.locally_optimal(one, one.first), _depth(one)
-    if not np.isfinite(depth):
-        return -1.0 if local else 1.0
-    return -depth + 1e-9 if local else depth - 1e-9
-
-
-def _confirm_cone(one: Instance) -> Confirmation:
-    """Tight tokens and logits of the rational solution."""
-    alpha = one.first
-    found = exact.solution(one, alpha)
-    gamma, tight = exact.scores(one), exact.tight_tokens(one, alpha, found)
-    local = all(gamma[i, 0] > gamma[i, t] for i, t in tight)
-    W, inside = found.matrix.fractions(), True
-    pairs = zip(exact.fractions(one["X"]), exact.fractions(one.tokens.queries), gamma, strict=True)
-    for x, z, g in pairs:
-        h = x @ W @ z
-        low, high = h[g < g[0]], h[g > g[0]]
-        inside = inside and (not len(high) or (len(low) > 0 and max(low) > max(high)))
-    covered = {i for i, _ in tight} == set(range(len(alpha)))
-    return Confirmation(
-        covered and inside != local,
-        RATIONALS,
-        f"locally optimal: {local}; W^mm in a cone: {inside}",
     )
 
 
@@ -228,32 +162,6 @@ STATEMENTS = (
         confirm=_confirm_outside_span,
         claims=("B.low-rank",),
         proves="ranks of the rational solution",
-    ),
-    Statement(
-        "local-cone",
-        title="Locally optimal exactly in the cone",
-        says="Where each input has a tight token and one of lower score, a selection is locally "
-        "optimal exactly if W^mm puts in each input a token of lower score before all of higher "
-        "score (v1, Lemma 5).",
-        kind="theorem",
-        space=Space({"n": (1, 2), "T": (2, 4), "d": (1, 3)}, (X, V)),
-        premises=_cone_is_defined,
-        violation=_cone_disagrees,
-        confirm=_confirm_cone,
-        claims=("B.local-path",),
-        proves="the rational solution, its tight tokens and logits",
-    ),
-    Statement(
-        "best-is-local",
-        title="The best tokens are locally optimal",
-        says="Wherever the tokens of highest score are unique and can be kept, every tight token "
-        "has a lower score (A and B, by definition; the verdict of attsvm.optimality is hunted).",
-        kind="theorem",
-        space=Space({"n": (1, 3), "T": (2, 4), "d": (1, 3)}, (X, V)),
-        premises=floats.keeps_best,
-        violation=_is_not_global,
-        confirm=_confirm_not_global,
-        proves="tight tokens and scores in rationals",
     ),
     Statement(
         "every-input-tight",

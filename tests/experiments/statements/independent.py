@@ -138,28 +138,6 @@ def shorter_local_optimum(one: dict[str, Any]) -> bool:
     return False
 
 
-def two_nuclear_solutions(one: dict[str, Any], first: Any, second: Any, lam: Vector) -> bool:
-    """Both matrices meet every row and have the nuclear norm that the multipliers prove least."""
-    rows = [
-        [a * b for a in minus(x[0], t) for b in z]
-        for x, z in zip(one["X"], one["z"], strict=True)
-        for t in x[1:]
-    ]
-    M = [dot(lam, column) for column in zip(*rows, strict=True)]
-    with mpmath.workdps(60):
-        top = mpmath.svd_r(_matrix(M), compute_uv=False)[0]
-        bound = mpmath.mpf(sum(lam).numerator) / sum(lam).denominator / top
-        norms = [mpmath.fsum(mpmath.svd_r(_matrix(W), compute_uv=False)) for W in (first, second)]
-        close = all(abs(norm - bound) < mpmath.mpf(10) ** -50 for norm in norms)
-    meets = all(dot(row, W) >= 1 for row in rows for W in (first, second))
-    return close and meets and first != second and min(lam) >= 0
-
-
-def _matrix(W: Vector) -> Any:
-    a, b, c, d = (mpmath.mpf(w.numerator) / w.denominator for w in W)
-    return mpmath.matrix([[a, b], [c, d]])
-
-
 def rank_one_is_too_little(one: dict[str, Any]) -> bool:
     """Two inputs: some W keeps the first tokens, and no u wᵀ does."""
     X, z = one["X"], one["z"]

@@ -13,18 +13,40 @@ from typing import Any
 import numpy as np
 from scipy.stats import hypergeom
 
-from attsvm._utils.arrays import Floats
+from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate
 from attsvm.experiments.group import Group, Parts, selected_by
 from attsvm.experiments.studies.shared.attending_runs import selected_problems
-from attsvm.experiments.studies.shared.first_proofs import BEFORE, FIRST, LAST, LATER, first_proved
 from attsvm.experiments.studies.shared.plain_descent import smoothness
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.convergence.prover import Prover, prover
 from attsvm.theory.optima import score_gaps
 from attsvm.training.path import Path
+
+# Every third record is looked at: they are 15 % apart.
+_EVERY = 3
+# The records that are returned: before the first proof, at it, later, and the last.
+BEFORE, FIRST, LATER, LAST = range(4)
+
+
+def first_proved(judge: Prover, W: Floats) -> Ints:
+    """The records BEFORE, FIRST, LATER, LAST of a run W (R, d, d); the last without a proof."""
+    last = len(W) - 1
+    grid = np.arange(last % _EVERY, last + 1, _EVERY)
+    top = np.stack([judge.selected(W[r]) for r in grid])
+    loose = (top != top[-1]).any(axis=1).nonzero()[0]
+    low, high = int(loose[-1]) if len(loose) else -1, len(grid) - 1
+    if not judge.prove(W[last], explain=False).proved:
+        return np.full(4, last)
+    while high - low > 1:
+        middle = (low + high) // 2
+        proved = judge.prove(W[grid[middle]], explain=False).proved
+        low, high = (low, middle) if proved else (middle, high)
+    later = grid[(high + len(grid) - 1) // 2]
+    return np.array([grid[max(low, 0)], grid[high], later, last])
+
 
 # Proved runs of so many, within so many steps, on other draws.
 EARLIER = {
@@ -90,7 +112,7 @@ def _power(optimizer: str) -> float:
 def _seen(seed: int, judge: Prover, run: Path, best: Certificate, further: int) -> dict[str, Any]:
     """The row of a run and of further steps from its first proof."""
     steps, W = run.steps, run.weights["W"][:, 0]
-    places, _ = first_proved(judge, W)
+    places = first_proved(judge, W)
     seen = np.ascontiguousarray(W[places])
     proof = judge.prove(seen[FIRST], explain=False)
     tokens, kept = proof.tokens, selected_by(proof.tokens, seen[FIRST])
