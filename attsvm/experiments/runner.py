@@ -29,7 +29,6 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -179,21 +178,12 @@ def _hash_of(name: str) -> str:
 @cache
 def package_hash() -> str:
     """A hash of the package's code that a measure may use."""
-    whole = hashlib.sha256()
+    whole, root = hashlib.sha256(), Path(str(files("attsvm")))
     for part in _CODE:
-        for source in _sources(files("attsvm").joinpath(part)):
-            whole.update(source)
+        place = root / part
+        for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            whole.update(file.read_bytes())
     return whole.hexdigest()[:16]
-
-
-def _sources(place: Traversable) -> Iterator[bytes]:
-    """The Python files of a folder, in order of their names."""
-    if not place.is_dir():
-        yield place.read_bytes()
-        return
-    for entry in sorted(place.iterdir(), key=lambda entry: entry.name):
-        if entry.name.endswith(".py") or (entry.is_dir() and "." not in entry.name):
-            yield from _sources(entry)
 
 
 def measure_chunk(chunk: Chunk) -> tuple[Columns, float]:

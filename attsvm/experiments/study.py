@@ -92,6 +92,22 @@ def info(what: str, seen: float) -> Check:
     return Check(what, float(seen), "", None)
 
 
+def mostly(what: str, wins: Iterable[bool]) -> Check:
+    """The check that more than half of the runs win, beyond chance: a sign test at 1 %.
+
+    Where more than half of fewer than 20 runs win, and chance would do as much, it is not judged.
+    """
+    from scipy.stats import binomtest
+
+    each = [bool(win) for win in wins]
+    count, total = sum(each), len(each)
+    chance = binomtest(count, total, alternative="greater").pvalue if total else math.nan
+    check = at_most(f"{what}: {count} of {total} runs, sign test", chance, 0.01)
+    if check.met or total >= 20 or (total and 2 * count <= total):
+        return check
+    return info(f"{check.what}, too few to say", check.seen)
+
+
 @dataclass(frozen=True)
 class Premises:
     """What was verified of the instances before judging.

@@ -88,33 +88,23 @@ def read_csv(file: Path, kinds: Mapping[str, str]) -> Columns:
     """The columns of a CSV file, of these kinds; raise BadTokens where it holds others."""
     import pandas
 
+    types = {"truth": bool, "whole": np.int64, "number": np.float64, "text": str}
+    empty = {name: [""] for name, kind in kinds.items() if kind == "number"}
     try:
-        frame = pandas.read_csv(file, dtype=str, keep_default_na=False)
+        frame = pandas.read_csv(
+            file, dtype={name: types[kind] for name, kind in kinds.items()}, na_values=empty,
+            keep_default_na=False, float_precision="round_trip",
+        )  # fmt: skip
     except (OSError, ValueError) as error:
         raise BadTokens(f"{file} cannot be read as a table ({error})") from error
     if list(frame.columns) != list(kinds):
         raise BadTokens(
             f"{file} has the columns {', '.join(map(str, frame.columns))}, not {', '.join(kinds)}"
         )
-    out: Columns = {}
-    for name, kind in kinds.items():
-        try:
-            out[name] = _column(frame[name].to_numpy(dtype=str), kind)
-        except ValueError as error:
-            raise BadTokens(f"{file}: column {name} holds what is no {kind} ({error})") from error
-    return out
-
-
-def _column(texts: Any, kind: str) -> Any:
-    if kind == "truth":
-        if not np.isin(texts, ("True", "False")).all():
-            raise ValueError("True and False are")
-        return texts == "True"
-    if kind == "whole":
-        return np.array([int(text) for text in texts], dtype=np.int64)
-    if kind == "number":
-        return np.array([float(text) if text else np.nan for text in texts])
-    return texts
+    return {
+        name: frame[name].to_numpy(dtype=str if kind == "text" else None)
+        for name, kind in kinds.items()
+    }
 
 
 def check_table(file: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from attsvm.datasets.instances import contextual_arrays
-from attsvm.experiments.group import Drawn, Group, cosine, selected_by
+from attsvm.experiments.group import Drawn, Group, cosine, selected_by, share_among
 from attsvm.experiments.studies.shared.prompt_paths import unsettled
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, equals
 from attsvm.problem.tokens import Tokens
@@ -69,15 +69,9 @@ def measure(group: Group, records: int) -> dict[str, Any]:
         **{name: np.repeat(values, len(places)) for name, values in once.items()},
         "right": right.ravel(),
         "cosine": ways.ravel(),
-        "clean": _share(kept, ~about["flipped"]).ravel(),
-        "flipped": _share(kept, about["flipped"]).ravel(),
+        "clean": share_among(kept, ~about["flipped"][:, None]).ravel(),
+        "flipped": share_among(kept, about["flipped"][:, None]).ravel(),
     }
-
-
-def _share(kept: Any, among: Any) -> Any:
-    """The share (B, R) of kept (B, R, n) among some inputs (B, n); nan of none."""
-    count = among.sum(axis=1)[:, None]
-    return np.where(count, (kept & among[:, None]).sum(axis=2) / np.maximum(count, 1), np.nan)
 
 
 def checks(table: Table, thresholds: Any) -> Checks:

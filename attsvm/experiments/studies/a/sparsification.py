@@ -9,16 +9,13 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm.experiments.studies.shared.image_networks import QUICK, STUDIED
 from attsvm.experiments.studies.shared.networks import CURVES, premises
-from attsvm.experiments.study import Checks, Note, Study, at_least, at_most, info
+from attsvm.experiments.study import Checks, Note, Study, at_least, at_most
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# Read off a slide: at epochs 0, 100, …, 400, the sparsity and ‖W‖ in thousands.
-_EPOCHS = (0, 100, 200, 300, 400)
-_SPARSITY = (0.99, 0.605, 0.47, 0.25, 0.21)
-_NORM = (0.28, 1.62, 5.5, 7.13, 7.57)
-_MARKS = len(_EPOCHS)
+# Records that are compared: the start, the quarters and the end of training.
+_MARKS = 5
 JUDGED = "Adam"
 
 
@@ -40,14 +37,6 @@ def checks(table: DataFrame, thresholds: Any) -> Checks:
     # A map shows the share of the first token's attention that is on patches.
     yield at_most("largest sum of a map", rows.map_sum.max(skipna=False), 1 + 1e-6)
     yield at_least("least entry of a map", rows.map_least.min(skipna=False), 0.0)
-    for name, own in table.groupby("method", sort=False):
-        means = [_marks(own, column).mean(axis=0) for column in ("spread", "first_spread", "size")]
-        for k, (whole, first, norm) in enumerate(zip(*means, strict=True)):
-            part = f"{k}/{_MARKS - 1} of training"
-            yield info(f"{name}: spread, {part} (published {_SPARSITY[k]:g}, epoch {_EPOCHS[k]})",
-                       whole)  # fmt: skip
-            yield info(f"{name}: spread of the first token, {part}", first)
-            yield info(f"{name}: ‖W‖, {part} (published {_NORM[k]:g} thousand)", norm)
     shown = " / ".join(f"{x:.2f}" for x in spread.mean(axis=0))
     sizes = " / ".join(f"{x:.1f}" for x in size.mean(axis=0))
     yield Note(

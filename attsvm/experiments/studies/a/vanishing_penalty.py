@@ -9,7 +9,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.certificate import Certificate
-from attsvm.experiments.group import Group
+from attsvm.experiments.group import Group, Parts
 from attsvm.experiments.studies.a.regularization_path import (
     FIGURE,
     SIZE,
@@ -28,7 +28,7 @@ from attsvm.problem.tokens import Tokens
 from attsvm.theory.regularization_path.paths import regpath
 
 
-def penalized(group: Group, penalties: Sequence[float], loss: str = "logistic") -> dict[str, Any]:
+def penalized(group: Group, penalties: Sequence[float], loss: str = "logistic") -> Parts:
     """The least loss plus λ‖p‖²/2; digits: −log₁₀ λ."""
     lam = np.array(penalties)
 
@@ -53,8 +53,8 @@ def penalized(group: Group, penalties: Sequence[float], loss: str = "logistic") 
             "above": np.max(above, axis=0) / sizes**2 * 2,
         }
 
-    digits = np.tile(-np.log10(lam), len(group))
-    return {**path_rows(group, "penalty", penalties, point), "digits": digits}
+    parts = path_rows(group, "penalty", penalties, point)
+    return [{**part, "digits": -np.log10(lam)} for part in parts]
 
 
 def _objective(found: PromptMeasures, p: Floats, penalties: Floats) -> Floats:

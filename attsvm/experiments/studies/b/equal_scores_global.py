@@ -60,13 +60,13 @@ def from_all_starts(
         rows = [
             {
                 "seed": seed,
-                "at_start": proved_end(t, v, contradicting_start(t, v)[1], plain_lr(t, v)),
+                "at_start": proved_end(t, v, contradicting_start(t, v), plain_lr(t, v)),
             }
             for seed, t, v in zip(group.seeds, group.tokens, group.heads, strict=True)
         ]
     else:
         start = int(group.run["start"])
-        W = random_starts(group.seeds, (n, T, d), widest=8.0, start=start)[1]
+        W = random_starts(group.seeds, (n, T, d), widest=8.0, start=start)
         rows = _random_runs(group, W, random_steps)
     return rows
 

@@ -40,7 +40,7 @@ def measure(group: Group, begin: str, n: int, T: int, d: int, plain_steps: int) 
         return []
     stack, heads = [group.tokens[b] for b in kept], group.heads[kept]
     seeds = [group.seeds[b] for b in kept]
-    _, W = random_starts(seeds, (n, T, d), widest=4.0, start=int(group.run["start"]))
+    W = random_starts(seeds, (n, T, d), widest=4.0, start=int(group.run["start"]))
     if begin == "edge":
         best = [np.asarray(found[b].W) for b in kept]
         W = np.stack([

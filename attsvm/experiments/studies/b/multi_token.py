@@ -23,7 +23,6 @@ from attsvm.api import train
 from attsvm.certificate import Certificate
 from attsvm.datasets.instances import sphere_arrays
 from attsvm.experiments.group import Group, Parts
-from attsvm.experiments.studies.shared.majority import mostly
 from attsvm.experiments.studies.shared.published import EPS, plain_run
 from attsvm.experiments.studies.shared.random_instances import attention
 from attsvm.experiments.study import (
@@ -35,6 +34,7 @@ from attsvm.experiments.study import (
     at_most,
     equals,
     info,
+    mostly,
 )
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection

@@ -83,7 +83,7 @@ def _tilted_runs(group: Group, deltas: Sequence[float], steps: int) -> list[Row]
 
 def _searched(group: Group, deltas: Sequence[float], steps: int) -> list[Row]:
     pairs = zip(group.tokens, group.heads, strict=True)
-    starts = [contradicting_start(t, v)[1] for t, v in pairs]
+    starts = [contradicting_start(t, v) for t, v in pairs]
     out: list[Row] = []
     for delta in deltas:
         for b, v in enumerate(_heads(group, delta)):

@@ -8,19 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.experiments.group import Group, cosine, selected_by, share
+from attsvm.experiments.group import Group, Parts, cosine, evaluate_at, selected_by, share
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.problem.selection import Selection
 from attsvm.theory.regularization_path.ball import stationarity
 from attsvm.theory.regularization_path.paths import regpath
-from attsvm.training.heads import head_of
-from attsvm.training.losses import loss_of
-from attsvm.training.models import model_of
-from attsvm.training.models.gradient.batch import Batch
-from attsvm.training.models.model import evaluate
 
 
-def measure(group: Group, norm: str, radii: Sequence[float]) -> dict[str, Any]:
+def measure(group: Group, norm: str, radii: Sequence[float]) -> Parts:
     """The least loss in balls whose radii are multiples of the least norm.
 
     One row per instance and radius; instances that are not separable for their best tokens have
@@ -39,8 +34,7 @@ def measure(group: Group, norm: str, radii: Sequence[float]) -> dict[str, Any]:
         best = Selection.best(tokens, v).indices
         floor = float(np.mean(np.logaddexp(0.0, -tokens.scores(v).max(axis=1))))
         for times, W in zip(radii, path.matrices()[:, 0], strict=True):
-            at = evaluate(model_of("weight"), {"W": W[None]}, Batch.of(tokens),
-                          head_of(v, tokens.d), loss_of("logistic"))  # fmt: skip
+            at = evaluate_at(tokens, v, W[None])
             G = at.gradient.direction["W"][0]
             rows.append({
                 "seed": seed,
@@ -55,7 +49,7 @@ def measure(group: Group, norm: str, radii: Sequence[float]) -> dict[str, Any]:
                 "best": bool((selected_by(tokens, W) == best).all()),
                 "gap": float(c.gap),
             })  # fmt: skip
-    return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ["seed"])}
+    return rows
 
 
 def checks(table: Table, thresholds: Any) -> Checks:

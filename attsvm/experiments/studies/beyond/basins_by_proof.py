@@ -16,9 +16,8 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.api import train
-from attsvm.experiments.group import Group, Parts, selected_by
+from attsvm.experiments.group import Group, Parts, selected_by, thinned
 from attsvm.experiments.studies.shared.random_instances import drawn
-from attsvm.experiments.studies.shared.rows import thinned
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens

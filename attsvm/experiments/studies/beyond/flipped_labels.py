@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attsvm.experiments.studies.shared.majority import mostly
-from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, equals, info
+from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, equals, info, mostly
 
 # Inputs of an instance.
 _N = 20

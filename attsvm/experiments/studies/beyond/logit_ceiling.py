@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
-from attsvm.experiments.group import Group, Parts, gaps_of, norms_of
-from attsvm.experiments.studies.shared.rows import thinned
+from attsvm.experiments.group import Group, Parts, gaps_of, norms_of, thinned
 from attsvm.experiments.studies.shared.steepest_runs import RATES, steepest
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, info
 from attsvm.norms import norm_of

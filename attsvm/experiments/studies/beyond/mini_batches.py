@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from attsvm.experiments.studies.shared.majority import mostly
 from attsvm.experiments.studies.shared.mini_batches import SCALES
-from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most
+from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, mostly
 
 
 def checks(table: Table, thresholds: Any) -> Checks:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas
 
 from attsvm._utils.arrays import Floats
-from attsvm.experiments.group import Group
+from attsvm.experiments.group import Group, Parts
 from attsvm.experiments.studies.shared.mirror_runs import ends_of, mirror_run, run_rows
 from attsvm.experiments.studies.shared.published import published_family
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, equals
@@ -31,7 +31,7 @@ def start_of(group: Group, stream: int) -> dict[str, Floats]:
     return {"W": np.stack([draw.standard_normal((d, d)) for draw in streams])}
 
 
-def measure(group: Group, lr: float, longest: int) -> dict[str, Any]:
+def measure(group: Group, lr: float, longest: int) -> Parts:
     """Each exponent's run from the same W(0), and runs from starts of their own, by record."""
     steps = {**STEPS, "3": longest}
     runs = {

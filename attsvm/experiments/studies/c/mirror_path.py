@@ -6,21 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats
-from attsvm.experiments.group import Group, Parts, cosine, selected_by, share
+from attsvm.experiments.group import Group, Parts, cosine, evaluate_at, selected_by, share
 from attsvm.experiments.studies.shared.mirror_runs import norm_name
 from attsvm.experiments.studies.shared.published import published_family
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, equals
 from attsvm.norms import norm_of
-from attsvm.problem.tokens import Tokens
 from attsvm.theory.regularization_path.ball import stationarity
 from attsvm.theory.regularization_path.excess import Excess
 from attsvm.theory.regularization_path.paths import regpath
-from attsvm.training.heads import head_of
 from attsvm.training.losses import loss_of
-from attsvm.training.models import model_of
-from attsvm.training.models.gradient.batch import Batch
-from attsvm.training.models.model import Evaluation, evaluate
 
 # Of the exponent whose ball has the sharpest corners one instance in six, two radii and one start.
 FEW = "1.1"
@@ -51,7 +45,7 @@ def measure(group: Group, p: str, multiples: list[float], starts: int) -> Parts:
         )
         excess = Excess.over(tokens, group.best[b], v, loss_of("logistic"))
         for W, m in zip(path.weights["W"], reach, strict=True):
-            here, there = _at(tokens, v, W), _at(tokens, v, m * np.asarray(best[b].W))
+            here, there = (evaluate_at(tokens, v, M[None]) for M in (W, m * np.asarray(best[b].W)))
             rows.append({
                 **about,
                 "multiple": m,
@@ -63,17 +57,6 @@ def measure(group: Group, p: str, multiples: list[float], starts: int) -> Parts:
                 "gain": excess(there.logs[0]).log - excess(here.logs[0]).log,
             })  # fmt: skip
     return rows
-
-
-def _at(tokens: Tokens, v: Any, W: Floats) -> Evaluation:
-    """Loss, gradient and attention at one W."""
-    return evaluate(
-        model_of("weight"),
-        {"W": W[None]},
-        Batch.of(tokens),
-        head_of(v, tokens.d),
-        loss_of("logistic"),
-    )
 
 
 def checks(table: Table, thresholds: Any) -> Checks:

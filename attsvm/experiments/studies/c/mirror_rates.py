@@ -13,21 +13,15 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
-from attsvm.experiments.group import Group, Parts
+from attsvm.experiments.group import Group, Parts, evaluate_at, thinned
 from attsvm.experiments.studies.shared.mirror_runs import divergence, norm_name
 from attsvm.experiments.studies.shared.published import published_family
-from attsvm.experiments.studies.shared.rows import thinned
 from attsvm.experiments.study import Check, Checks, Note, Premises, Study, Table, at_least, at_most
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.optima import optimality
 from attsvm.theory.rates import SHAPES, compare, fit
-from attsvm.training.heads import head_of
-from attsvm.training.losses import loss_of
-from attsvm.training.models import model_of
-from attsvm.training.models.gradient.batch import Batch
-from attsvm.training.models.model import evaluate
 
 _COMPARED = ("1/log t", "log log t/log t", "(log log t)^2/log t", "(log t)^-a", "t^-a")
 # The stated bounds, and the power of 1/log t in each.
@@ -56,10 +50,7 @@ def step_sizes(p: float, lr: float) -> Any:
 
 def log_slope(W: Floats, tokens: Tokens, v: Floats, norm: Norm) -> Floats:
     """log ‖g‖_dual (R,) of the gradients at W (R, d, d)."""
-    found = evaluate(
-        model_of("weight"), {"W": W}, Batch.of([tokens] * len(W)), head_of(v, tokens.d),
-        loss_of("logistic"),
-    )  # fmt: skip
+    found = evaluate_at(tokens, v, W)
     sizes = [float(norm.dual(g)) for g in found.gradient.direction["W"]]
     return np.log(sizes) + found.gradient.log_scale["W"]
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from attsvm.experiments.studies.shared.networks import (
     CURVES,
     difference,
-    mean_and_sd,
     networks_of,
     premises,
 )
@@ -43,16 +42,9 @@ def checks(table: DataFrame, thresholds: Any) -> Checks:
         yield from difference(f"{what}, test accuracy", chosen[one], chosen[other])
         yield from difference(f"{what}, at training {level:g}", matched[one], matched[other])
     for method, rows in found.groupby("method", sort=False):
-        yield from mean_and_sd(f"{method}: test accuracy", rows.chosen)
-        yield from mean_and_sd(f"{method}: test accuracy at the end", rows.test_accuracy)
-        yield from mean_and_sd(f"{method}: training accuracy at the end", rows.train_accuracy)
-        yield from mean_and_sd(f"{method}: test accuracy at training {level:g}", rows.matched)
-        yield info(f"{method}: runs that reach it", rows.matched.count())
+        yield info(f"{method}: mean test accuracy", rows.chosen.mean())
         yield info(f"{method}: runs that collapse", rows.collapsed.sum())
-        yield info(f"{method}: rate chosen", rows.rate.iloc[0])
-        yield info(f"{method}: tuning runs that collapse", rows.tuning_collapsed.iloc[0])
     yield info("bag of words: test accuracy", table.bag_test.iloc[0])
-    yield info("bag of words: training accuracy", table.bag_train.iloc[0])
     yield Note(_WHY)
     yield premises(table, "IMDB reviews; a collapsed run counts with the accuracy it has")
 

@@ -10,7 +10,6 @@ from attsvm.experiments.studies.shared.networks import (
     difference,
     networks_of,
     premises,
-    weight_checks,
 )
 from attsvm.experiments.studies.shared.text_networks import STUDIED
 from attsvm.experiments.study import Checks, Note, Study
@@ -41,7 +40,6 @@ def checks(table: DataFrame, thresholds: Any) -> Checks:
             count = found[f"{when}{letter}_above"]
             what = f"{letter}: p = 1.1 less {other}, {words}"
             yield from difference(what, count["p = 1.1"], count[other])
-    yield from weight_checks(found)
     yield Note(_WHY)
     yield premises(table, "entries of K, Q and V beyond a level set before training")
 

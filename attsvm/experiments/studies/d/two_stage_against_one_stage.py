@@ -46,6 +46,7 @@ def measure(group: Group, way: str, tried: float, steps: Sequence[int]) -> Parts
         answered = answer_unseen(asked.words, W_ov, W_kq, np.eye(shared.TOKENS))
         agreed = agreement(asked, answered, threshold=0.25)
         rows.append({
+            "seed": seed,
             **one.facts,
             "W_kq": shared.away(W_kq[None], one.W_kq)[0],
             "W_ov": shared.away(W_ov[None], one.W_ov)[0],

@@ -10,9 +10,8 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm.api import train
 from attsvm.certificate import Certificate
-from attsvm.experiments.group import Parts, cosine, selected_by, share
+from attsvm.experiments.group import Parts, cosine, selected_by, share, thinned
 from attsvm.experiments.studies.shared.random_instances import attention
-from attsvm.experiments.studies.shared.rows import thinned
 from attsvm.experiments.study import Checks, Table, at_least, info
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection

@@ -16,8 +16,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate
-from attsvm.experiments.group import Group, Parts
-from attsvm.experiments.studies.shared.rows import thinned
+from attsvm.experiments.group import Group, Parts, thinned
 from attsvm.experiments.study import Table
 from attsvm.next_token.problems import Columns
 from attsvm.theory.measures import bregman
