@@ -318,17 +318,6 @@ def test_what_is_found_is_printed_as_one_object(run, tmp_path):
     assert (tmp_path / "found/instance.npz").exists()
 
 
-def test_nothing_found_is_said_in_a_sentence(run):
-    found = run("hunt", "order-signs", "--instances", 300)
-    assert found.code == 0
-    assert "no counterexample among" in found.out
-
-
-def test_the_id_of_a_claim_with_one_statement_is_hunted(run):
-    found = run("hunt", "B.low-rank", "--instances", 50, "--json")
-    assert found.code == 0 and found.report["statement"] == "low-rank"
-
-
 def test_a_statement_of_ones_own(run, own, tmp_path):
     found = run("hunt", f"{own}:below", "--out", tmp_path / "below")
     assert found.code == 5  # without an exact check it is a candidate

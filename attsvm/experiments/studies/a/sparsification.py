@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.experiments.studies.shared.image_networks import QUICK, STUDIED
 from attsvm.experiments.studies.shared.networks import CURVES, premises
-from attsvm.experiments.study import Checks, Note, Study, at_least, at_most
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from attsvm.experiments.study import Checks, Note, Study, Table, at_least, at_most
 
 # Records that are compared: the start, the quarters and the end of training.
 _MARKS = 5
 JUDGED = "Adam"
 
 
-def _marks(rows: DataFrame, name: str) -> Floats:
+def _marks(rows: Table, name: str) -> Floats:
     """A column (networks, marks) at the start, the quarters and the end of training."""
     values = rows.pivot(index="seed", columns="step", values=name).to_numpy()
     places = np.linspace(0, values.shape[1] - 1, _MARKS).round().astype(int)
     return np.asarray(values[:, places])
 
 
-def checks(table: DataFrame, thresholds: Any) -> Checks:
+def checks(table: Table, thresholds: Any) -> Checks:
     """Even at the start; falling from mark to mark while the weights grow, in every run."""
     rows = table[table.method == JUDGED]
     spread, size = _marks(rows, "spread"), _marks(rows, "size")

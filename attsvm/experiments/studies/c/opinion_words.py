@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attsvm.experiments.studies.shared.networks import (
     CURVES,
@@ -11,10 +11,7 @@ from attsvm.experiments.studies.shared.networks import (
     premises,
 )
 from attsvm.experiments.studies.shared.text_networks import STUDIED
-from attsvm.experiments.study import Checks, Note, Study, equals, info
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from attsvm.experiments.study import Checks, Note, Study, Table, equals, info
 
 LEXICONS = {"valence": "rated by people", "bag": "by the bag of words"}
 _EVEN = "attention, times the even share"
@@ -26,7 +23,7 @@ _WHY = (
 )
 
 
-def checks(table: DataFrame, thresholds: Any) -> Checks:
+def checks(table: Table, thresholds: Any) -> Checks:
     """Attention on opinion words beside that of gradient descent, by both lexicons."""
     found = networks_of(table, thresholds["matched"])
     apart = found.unsummed.max(skipna=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attsvm.experiments.studies.shared.image_networks import QUICK, STUDIED
 from attsvm.experiments.studies.shared.networks import (
@@ -12,10 +12,7 @@ from attsvm.experiments.studies.shared.networks import (
     networks_of,
     premises,
 )
-from attsvm.experiments.study import Checks, Note, Study, info
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from attsvm.experiments.study import Checks, Note, Study, Table, info
 
 _WHY = (
     "Not the published parameterization: training ends at epoch 12 of 1,000, where the published "
@@ -24,7 +21,7 @@ _WHY = (
 )
 
 
-def checks(table: DataFrame, thresholds: Any) -> Checks:
+def checks(table: Table, thresholds: Any) -> Checks:
     """ℓ1.1 beside Adam in test accuracy, and entries of K, Q and V above the level.
 
     Nothing is judged: the networks are trained for a small part of the published epochs.

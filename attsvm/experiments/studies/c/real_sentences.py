@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +13,8 @@ from attsvm._utils.arrays import Floats
 from attsvm.datasets.real import labelled_reviews
 from attsvm.experiments.group import Drawn, Group, cosine, gaps_of
 from attsvm.experiments.studies.shared.mirror_runs import norm_name
-from attsvm.experiments.study import Checks, Premises, Study, at_least, at_most, info
+from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, info
 from attsvm.problem.tokens import Tokens
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # Steps are normalized in the dual variable u, and W grows like (η t)^{1/(p − 1)}: small exponents
 # need more of them.
@@ -80,7 +77,7 @@ def _to(p: str) -> str:
     return f"cosine_ℓ{p}"
 
 
-def checks(table: DataFrame, thresholds: Any) -> Checks:
+def checks(table: Table, thresholds: Any) -> Checks:
     """Each run at its own solution, and further from those of other exponents."""
     for optimizer, rows in table.groupby("optimizer", sort=False):
         p = str(optimizer).removeprefix("nmirror:")

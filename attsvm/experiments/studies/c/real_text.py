@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attsvm.experiments.studies.shared.networks import (
     CURVES,
@@ -11,10 +11,7 @@ from attsvm.experiments.studies.shared.networks import (
     premises,
 )
 from attsvm.experiments.studies.shared.text_networks import STUDIED
-from attsvm.experiments.study import Checks, Note, Study, info
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from attsvm.experiments.study import Checks, Note, Study, Table, info
 
 _PAIRS = (
     ("p = 1.1", "p = 2"),
@@ -32,7 +29,7 @@ _WHY = (
 )
 
 
-def checks(table: DataFrame, thresholds: Any) -> Checks:
+def checks(table: Table, thresholds: Any) -> Checks:
     """ℓ1.1 beside gradient descent in test accuracy, and the controls."""
     level = thresholds["matched"]
     found = networks_of(table, level)

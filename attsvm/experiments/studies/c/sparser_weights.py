@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attsvm.experiments.studies.shared.networks import (
     CURVES,
@@ -12,10 +12,7 @@ from attsvm.experiments.studies.shared.networks import (
     premises,
 )
 from attsvm.experiments.studies.shared.text_networks import STUDIED
-from attsvm.experiments.study import Checks, Note, Study
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from attsvm.experiments.study import Checks, Note, Study, Table
 
 _ABOVE = [f"{letter}_above" for letter in LETTERS]
 _WHY = (
@@ -27,7 +24,7 @@ _WHY = (
 )
 
 
-def checks(table: DataFrame, thresholds: Any) -> Checks:
+def checks(table: Table, thresholds: Any) -> Checks:
     """How many entries of K, Q and V are above the level, under ℓ1.1 and gradient descent."""
     level = thresholds["matched"]
     found = networks_of(table, level)

@@ -71,16 +71,13 @@ def _solved(one: ExactColumns) -> dict[str, Any]:
     """The numbers of one set's solution."""
     top, low = one.entries(KINDS[0]), one.entries(KINDS[2])
     return {
+        **one.facts(),
         "inside": one.premises.realizable and one.premises.dominant,
         "confused": bool(one.premises.confused.size),
-        "columns": len(one.U),
         "below 0": sum(v < 0 for v in top),
         "above 0": sum(v > 0 for v in low),
-        "stray": one.stray(),
         "idle": _idle(one),
         "part sum": _sums(one),
-        "off": one.off,
-        "gap": one.found.gap,
         **_pairs(one, "in the solution"),
     }
 

@@ -33,15 +33,11 @@ def measure(group: Group, data: str) -> Parts:
         several = [q for q in one.U if len(one.tokens(q, KINDS[0])) > 1]
         off = {q for q, u in one.U.items() if u != _printed(one, q)}
         rows.add(seed, {
-            "inside": not one.premises.outside,
-            "closed": one.premises.closed,
-            "columns": len(one.U),
+            **one.facts(),
             "columns off the formula": len(off),
             "several optimal": len(several),
             "several off the formula": len(off.intersection(several)),
             "condition and formula disagree": sum(_balanced(one, q) == (q in off) for q in several),
-            "off": one.off,
-            "gap": one.found.gap,
         })  # fmt: skip
         if data == FIVE:
             _add_example(rows, seed, one, two_stages(sentences).W_kq[:, 2])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,14 +12,20 @@ from attsvm.datasets.sentences import closed, paper_example
 from attsvm.experiments.group import Group, Parts
 from attsvm.experiments.studies.shared import sentence_runs as shared
 from attsvm.experiments.studies.shared.exact_columns import ExactColumns, star_set
-from attsvm.experiments.study import EXAMPLE, Checks, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.study import (
+    EXAMPLE,
+    Checks,
+    Premises,
+    Study,
+    Table,
+    at_least,
+    at_most,
+    equals,
+)
 from attsvm.next_token.order import KINDS, orders
 from attsvm.next_token.sentences import Sentences
 from attsvm.next_token.training.train import two_stages
 from attsvm.next_token.unseen import answer_unseen
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # Beside the two families: small closed sets, of which each seed has so many, and the paper's
 # Example 1.
@@ -76,16 +82,11 @@ def _solved(one: ExactColumns) -> dict[str, Any]:
     top, low = one.entries(KINDS[0]), one.entries(KINDS[2])
     optimal = [len(one.tokens(q, KINDS[0])) for q in one.U]
     return {
-        "inside": not one.premises.outside,
-        "closed": one.premises.closed,
-        "columns": len(one.U),
+        **one.facts(),
         "not above 0": sum(v <= 0 for v in top),
         "not below 0": sum(v >= 0 for v in low),
-        "stray": one.stray(),
         "most optimal": max(optimal, default=0),
         "off star": _off_star(one),
-        "off": one.off,
-        "gap": one.found.gap,
     }
 
 
@@ -133,7 +134,7 @@ def _answers(W_ov: Floats, W_kq: Floats) -> int:
     return right
 
 
-def checks(table: DataFrame, thresholds: Any) -> Checks:
+def checks(table: Table, thresholds: Any) -> Checks:
     """Signs in fractions, signs and growth after training, and stars in closed sets."""
     every = shared.numbers_of(table)
     small, sets = every[every.data == SMALL], every[every.data != SMALL]
