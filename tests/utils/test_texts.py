@@ -1,13 +1,9 @@
 """Texts of JSON and TOML that no reader should choke on: huge whole numbers, deep nesting."""
 
-import json
-
 import pytest
 
 from attsvm._utils.files import parse_json, parse_toml
-from attsvm._utils.run_folder import RunFolder
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.experiments.counterexamples import hunt
 from attsvm.experiments.runner import results_folder
 from attsvm.experiments.spec import read_sweep
 
@@ -49,16 +45,3 @@ def test_json_is_refused_in_one_sentence(case, tmp_path):
     (tmp_path / "attsvm.json").write_text(JSON[case])
     with pytest.raises(BadTokens, match=r"attsvm\.json cannot be read"):
         results_folder(tmp_path).open()
-    RunFolder(tmp_path, "hunt")._stamp(tmp_path, {})
-    (tmp_path / "hunt.json").write_text(JSON[case])
-    with pytest.raises(BadTokens, match="no record of a hunt"):
-        hunt("low-rank", out=tmp_path)
-
-
-def test_a_damaged_record_of_a_hunt_is_refused(tmp_path):
-    hunt("simplex-projection", instances=50, out=tmp_path)
-    whole = json.loads((tmp_path / "hunt.json").read_text("utf-8"))
-    for name, wrong in (("covered", 3), ("rises", [[1]]), ("best", "x"), ("tried", None)):
-        (tmp_path / "hunt.json").write_text(json.dumps(whole | {name: wrong}), "utf-8")
-        with pytest.raises(BadTokens, match="no record of a hunt"):
-            hunt("simplex-projection", instances=100, out=tmp_path)

@@ -20,7 +20,7 @@ def measure(group: Group) -> dict[str, Any]:
     others[:, np.arange(tokens.n), best] = -np.inf
     off = np.logaddexp.reduce(others, axis=2) - np.logaddexp.reduce(logits, axis=2)
     return {
-        "seed": np.full(len(p), group.seeds[0]),
+        "seed": group.seeds[0],
         "step": group.path.steps,
         "norm": np.linalg.norm(p, axis=1),
         "log_off": np.logaddexp.reduce(off, axis=1) - np.log(tokens.n),

@@ -49,7 +49,7 @@ def _columns(p: Any, v: Any, given: Any) -> dict[str, Any]:
         "cosine_whole": np.array([cosine(x[:, None], best["whole"]) for x in p]),
         "cosine_relaxed": np.array([cosine(x[:, None], best["relaxed"]) for x in p]),
         "cosine_v": np.array([cosine(x[:, None], best["labels"]) for x in v]),
-        "gap": np.full(len(p), max(float(c.gap) for c in best.values())),
+        "gap": max(float(c.gap) for c in best.values()),
     }
 
 
@@ -62,16 +62,15 @@ def descended(group: Group, example: str, problem: str) -> dict[str, Any]:
     places = thinned(path.steps, 200)
     p, v = path.weights["p"][places, 0], path.weights["v"][places, 0]
     best = given[2][problem].require()
-    rows = len(places)
     return {
-        "seed": np.full(rows, group.seeds[0]),
+        "seed": group.seeds[0],
         "step": path.steps[places],
         "p1": p[:, 0],
         "p2": p[:, 1],
         **_columns(p, v, given),
-        "limit1": np.full(rows, np.asarray(best.W)[0, 0]),
-        "limit2": np.full(rows, np.asarray(best.W)[1, 0]),
-        "half_square": np.full(rows, float(best.upper) ** 2 / 2),
+        "limit1": np.asarray(best.W)[0, 0],
+        "limit2": np.asarray(best.W)[1, 0],
+        "half_square": float(best.upper) ** 2 / 2,
     }
 
 
@@ -84,7 +83,7 @@ def on_path(group: Group, case: str, radii: Sequence[float]) -> dict[str, Any]:
                    second=lambda R: R**power, starts=1)  # fmt: skip
     p, v = path.weights["p"], path.weights["v"]
     return {
-        "seed": np.full(len(R), group.seeds[0]),
+        "seed": group.seeds[0],
         "radius": R,
         **_columns(p, v, given),
         "size_p": np.linalg.norm(p, axis=1) / R,

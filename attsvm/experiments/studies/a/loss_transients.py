@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from attsvm.api import train
-from attsvm.experiments.group import Group, cosine, selected_by
+from attsvm.experiments.group import Group, Parts, cosine, selected_by
 from attsvm.experiments.studies.shared.example_starts import thinned
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.problem import Problem
@@ -23,7 +23,7 @@ def _tokens(gain: float) -> Tokens:
     return Tokens(X, keys=X * [1, 1, 0], labels=[1, 1])
 
 
-def measure(group: Group, loss: str, gains: Sequence[float], shown: int = 200) -> dict[str, Any]:
+def measure(group: Group, loss: str, gains: Sequence[float], shown: int = 200) -> Parts:
     """A row for each gain and record, from p = 0, the first record from `shown` on among them.
 
     lead: the logit margin of the first input less that of the second, 2 p₂.
@@ -32,17 +32,19 @@ def measure(group: Group, loss: str, gains: Sequence[float], shown: int = 200) -
                  steps=50_000)  # fmt: skip
     best = solve(Problem.of(_tokens(1.0), [1, 1]))
     places = np.union1d(thinned(path.steps, 300), np.argmax(path.steps >= shown))
-    p = path.weights["p"][places].swapaxes(0, 1).reshape(-1, 3)
-    return {
-        "seed": np.full(len(p), group.seeds[0]),
-        "gain": np.repeat(gains, len(places)),
-        "step": np.tile(path.steps[places], len(gains)),
-        "p1": p[:, 0],
-        "lead": 2.0 * p[:, 1],
-        "cosine": np.array([cosine(x[:, None], best) for x in p]),
-        "right": np.array([(selected_by(_tokens(1.0), x[:, None]) == 1).all() for x in p]),
-        "gap": np.full(len(p), float(best.gap)),
-    }
+    return [
+        {
+            "seed": group.seeds[0],
+            "gain": gain,
+            "step": path.steps[places],
+            "p1": p[:, 0],
+            "lead": 2.0 * p[:, 1],
+            "cosine": np.array([cosine(x[:, None], best) for x in p]),
+            "right": np.array([(selected_by(_tokens(1.0), x[:, None]) == 1).all() for x in p]),
+            "gap": float(best.gap),
+        }
+        for gain, p in zip(gains, path.weights["p"][places].swapaxes(0, 1), strict=True)
+    ]
 
 
 def limit_lead(loss: str, gain: float) -> float:

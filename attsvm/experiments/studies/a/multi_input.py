@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.experiments.group import Group, cosine, selected_by
+from attsvm.experiments.group import Group, Parts, cosine, selected_by
 from attsvm.experiments.studies.a.single_input import FIGURE, RUN, example_study
 from attsvm.experiments.studies.shared.example_starts import STARTS, example_starts, thinned
 from attsvm.experiments.study import Checks, Premises, Table, at_least, equals
@@ -15,7 +15,7 @@ from attsvm.problem.selection import Selection
 from attsvm.solvers.solve import solve
 
 
-def measure(group: Group) -> dict[str, Any]:
+def measure(group: Group) -> Parts:
     """A row for each start and record: p, its cosine to p^mm, and whether it selects the best.
 
     planar, whole: ½‖p‖² of the problems with the keys of training and with identity keys; ray: the
@@ -26,23 +26,23 @@ def measure(group: Group) -> dict[str, Any]:
     unplanar, v, best = example_starts([0], "multi-input").tokens[0], group.heads[0], group.best[0]
     planar = solve(Problem.of(group.tokens[0], best))
     whole = solve(Problem.of(unplanar, Selection.best(unplanar, v)))
-    p = path.weights["p"][places].swapaxes(0, 1).reshape(-1, 3)
-    rows = len(p)
-    return {
-        "seed": np.repeat(group.seeds, len(places)),
-        "step": np.tile(path.steps[places], len(group)),
-        "p1": p[:, 0],
-        "p2": p[:, 1],
-        "cosine": np.array([cosine(x[:, None], planar) for x in p]),
-        "right": np.array(
-            [(selected_by(group.tokens[0], x[:, None]) == best).all() for x in p], dtype=bool
-        ),
-        "ray1": np.full(rows, np.asarray(planar.W)[0, 0]),
-        "ray2": np.full(rows, np.asarray(planar.W)[1, 0]),
-        "planar": np.full(rows, float(planar.upper) ** 2 / 2),
-        "whole": np.full(rows, float(whole.upper) ** 2 / 2),
-        "gap": np.full(rows, max(float(planar.gap), float(whole.gap))),
-    }
+    rays = np.asarray(planar.W)[:, 0]
+    return [
+        {
+            "seed": seed,
+            "step": path.steps[places],
+            "p1": p[:, 0],
+            "p2": p[:, 1],
+            "cosine": np.array([cosine(x[:, None], planar) for x in p]),
+            "right": [bool((selected_by(group.tokens[0], x[:, None]) == best).all()) for x in p],
+            "ray1": rays[0],
+            "ray2": rays[1],
+            "planar": float(planar.upper) ** 2 / 2,
+            "whole": float(whole.upper) ** 2 / 2,
+            "gap": max(float(planar.gap), float(whole.gap)),
+        }
+        for seed, p in zip(group.seeds, path.weights["p"][places].swapaxes(0, 1), strict=True)
+    ]
 
 
 def checks(table: Table, thresholds: Any) -> Checks:

@@ -140,7 +140,7 @@ def measure(group: Group, starts: int, factors: Sequence[float]) -> Parts:
     return parts
 
 
-def _measured(seed: int, instance: SetInstance, starts: int, factors: Floats) -> dict[str, Floats]:
+def _measured(seed: int, instance: SetInstance, starts: int, factors: Floats) -> dict[str, Any]:
     """The rows of one instance.
 
     costly: attention off the sets costs loss; ratio: the second least norm of the union's pieces
@@ -175,7 +175,7 @@ def _measured(seed: int, instance: SetInstance, starts: int, factors: Floats) ->
         sure = least_cosine(delta, radii, target.lower)
         # In any other piece such a p would be shorter than the least norm there.
         unsure = np.where(delta * target.upper > radii / ratio, 1 - sure, np.inf)
-    once = {
+    return {
         "seed": seed,
         "costly": costly,
         "ratio": float(ratio),
@@ -183,9 +183,6 @@ def _measured(seed: int, instance: SetInstance, starts: int, factors: Floats) ->
         "agreed": bool((np.array(winners) == union.winners).all()),
         "unsettled": open_ones,
         "gap": max(float(c.gap) for c in [*own, ties] if c.W is not None),
-    }
-    return {
-        **{name: np.full(len(p), value) for name, value in once.items()},
         "factor": factors,
         "away": np.array([1 - cosine(x[:, None], target) for x in p]),
         "tied": np.array([cosine(x[:, None], ties) for x in p]),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.experiments.group import Group, cosine, selected_by
+from attsvm.experiments.group import Group, Parts, cosine, selected_by
 from attsvm.experiments.studies.shared.example_starts import STARTS, example_starts, thinned
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, equals
 from attsvm.problem.problem import Problem
@@ -16,7 +16,7 @@ from attsvm.solvers.solve import solve
 from attsvm.theory.optima import optimality
 
 
-def measure_one(group: Group) -> dict[str, Any]:
+def measure_one(group: Group) -> Parts:
     """A row for each published start and record, and two for each start of the grid.
 
     token: the one that p selects; end: the one at the last record, ray its certified direction;
@@ -27,29 +27,22 @@ def measure_one(group: Group) -> dict[str, Any]:
     each = [Selection.of(tokens, [t]) for t in range(tokens.T)]
     best = [solve(Problem.of(tokens, one)) for one in each]
     local = np.array([optimality(tokens, one, group.heads[0]).locally is True for one in each])
-    some = thinned(path.steps, 200)
-    ends = np.array([0, len(path.steps) - 1])
-    taken = [some if seed < len(STARTS) else ends for seed in group.seeds]
-    p = np.concatenate([path.weights["p"][places, b] for b, places in enumerate(taken)])
-    token = np.array([int(selected_by(tokens, x[:, None])[0]) for x in p])
-    rows, counts = len(p), [len(places) for places in taken]
-    end = np.repeat(token[np.cumsum(counts) - 1], counts)
-    rays = np.array([np.asarray(c.W)[:, 0] for c in best])[end]
-    return {
-        "seed": np.repeat(group.seeds, counts),
-        "step": np.concatenate([path.steps[places] for places in taken]),
-        "p1": p[:, 0],
-        "p2": p[:, 1],
-        "token": token,
-        "end": end,
-        "ray1": rays[:, 0],
-        "ray2": rays[:, 1],
-        "local": local[token],
-        "cosine": np.array([cosine(x[:, None], best[t]) for x, t in zip(p, token, strict=True)]),
-        "local_tokens": np.full(rows, local.sum()),
-        "half_square": np.full(rows, float(best[0].upper) ** 2 / 2),
-        "gap": np.full(rows, max(float(c.gap) for c in best)),
-    }
+    some, ends = thinned(path.steps, 200), np.array([0, len(path.steps) - 1])
+    parts = []
+    for b, seed in enumerate(group.seeds):
+        places = some if seed < len(STARTS) else ends
+        p = path.weights["p"][places, b]
+        token = np.array([int(selected_by(tokens, x[:, None])[0]) for x in p])
+        ray = np.asarray(best[token[-1]].W)[:, 0]
+        away = [cosine(x[:, None], best[t]) for x, t in zip(p, token, strict=True)]
+        parts.append({
+            "seed": seed, "step": path.steps[places], "p1": p[:, 0], "p2": p[:, 1],
+            "token": token, "end": token[-1], "ray1": ray[0], "ray2": ray[1],
+            "local": local[token], "cosine": away, "local_tokens": local.sum(),
+            "half_square": float(best[0].upper) ** 2 / 2,
+            "gap": max(float(c.gap) for c in best),
+        })  # fmt: skip
+    return parts
 
 
 def checks_one(table: Table, thresholds: Any) -> Checks:

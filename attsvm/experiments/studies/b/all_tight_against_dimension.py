@@ -54,8 +54,8 @@ def measure(group: Group, n: int, T: int, d: int, law: str) -> dict[str, Any]:
     found = group.solved(group.best)
     tight = [all_tight(c) for c in found]
     return {
-        "size": np.full(len(group), f"n = {n}, T = {T}"),
-        "times": np.full(len(group), d / ((T + n) * np.log(T + n))),
+        "size": f"n = {n}, T = {T}",
+        "times": d / ((T + n) * np.log(T + n)),
         "tight": np.array([known is True for known in tight]),
         "known": np.array([known is not None for known in tight]),
         "gap": np.array([float(c.gap) for c in found]),

@@ -45,7 +45,7 @@ def measure(group: Group) -> Parts:
     One row per run and record: every fourth one, and those of the published steps; end and gap are
     of the end.
     """
-    run, parts = group.run, []
+    run, parts = group.run, list[dict[str, Any]]()
     d = group.tokens[0].d
     for model, blocks in {"weight": ("W",), "factored": ("K", "Q")}.items():
         first = uniform_starts(group.seeds, {name: (d, d) for name in blocks}, run["start"])
@@ -55,36 +55,30 @@ def measure(group: Group) -> Parts:
         )  # fmt: skip
         wanted = np.isin(path.steps, _READ) | (np.arange(len(path.steps)) % 4 == 0)
         steps = path.steps[wanted]
-        parts.append(_columns(group, model, steps, path.matrices()[wanted]))
+        parts += _parts(group, model, steps, path.matrices()[wanted])
         if model == "factored":
             # The published loop, with its ridge, from the same start.
             K, Q = factored_run(group.tokens, group.heads, (first["K"], first["Q"]), lr=run["lr"],
                                 marks=steps, ridge=EPS)  # fmt: skip
-            parts.append(_columns(group, "ridge", steps, K @ Q.swapaxes(2, 3)))
+            parts += _parts(group, "ridge", steps, K @ Q.swapaxes(2, 3))
     return parts
 
 
-def _columns(group: Group, model: str, steps: Any, W: Floats) -> dict[str, Any]:
+def _parts(group: Group, model: str, steps: Any, W: Floats) -> Parts:
     """The rows of one model's runs W (R, B, d, d)."""
     problems = selected_problems(group.tokens, W[-1])
     found = {norm: solve_many(problems, norm) for norm in NORMS}
-    own = found[MODELS[model]]
-    runs = list(zip(group.tokens, group.heads, W[-1], own, strict=True))
-    per_run: dict[str, list[Any]] = {
-        "end": [end_of(*run) for run in runs],
-        "gap": [max(float(found[norm][b].gap) for norm in NORMS) for b in range(len(group))],
-    }
-    R = len(steps)
-    return {
-        "seed": np.repeat(group.seeds, R),
-        "run": np.full(R * len(group), model),
-        "step": np.tile(steps, len(group)),
-        **{
-            norm: np.array([cosine(M, c) for b, c in enumerate(best) for M in W[:, b]])
-            for norm, best in found.items()
-        },
-        **{name: np.repeat(values, R) for name, values in per_run.items()},
-    }  # fmt: skip
+    return [
+        {
+            "seed": seed,
+            "run": model,
+            "step": steps,
+            **{n: np.array([cosine(M, best[b]) for M in W[:, b]]) for n, best in found.items()},
+            "end": end_of(group.tokens[b], group.heads[b], W[-1, b], found[MODELS[model]][b]),
+            "gap": max(float(best[b].gap) for best in found.values()),
+        }
+        for b, seed in enumerate(group.seeds)
+    ]
 
 
 def checks(table: Table, thresholds: Any) -> Checks:
