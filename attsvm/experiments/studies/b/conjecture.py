@@ -19,7 +19,7 @@ from attsvm.certificate import Certificate
 from attsvm.experiments.group import Group, Parts, cosine
 from attsvm.experiments.studies.shared.plain_descent import smoothness
 from attsvm.experiments.studies.shared.random_instances import compact_sphere
-from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, equals, info
+from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, equals
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.solvers.solve_many import solve_many
@@ -113,9 +113,6 @@ def checks(table: Table, thresholds: Any) -> Checks:
     # Plain steps shrink with the gradient: what starts on other tokens may still be there.
     yield at_least("plain runs, η ≤ 1/L_W, proved to converge to the best tokens, share",
                    (plain.proved & plain.right).mean(), 0.8)  # fmt: skip
-    for d, cell in made.groupby("d"):
-        both = (cell.tight == "yes") & (cell.pulled == "yes")
-        yield info(f"d = {d}: share with B.1 and D", both.mean())
     judged = int(((made.tight == "yes") & (made.pulled == "yes")).sum())
     unknown = int(((made.tight == "open") | (made.pulled == "open")).sum())
     yield Premises(

@@ -26,7 +26,6 @@ from attsvm.experiments.study import (
     Table,
     at_least,
     equals,
-    info,
 )
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
@@ -126,10 +125,6 @@ def checks(table: Table, thresholds: Any) -> Checks:
     yield equals("runs of the example whose loss rises", rises.sum(), 0)
     yield equals("random runs whose loss is not below that of W = 0", random.risen.sum(), 0)
     yield equals("instances where two computations of the condition differ", random.apart.sum(), 0)
-    yield info(
-        "random runs inside the condition proved at the best tokens, share",
-        (inside.end == "best").mean(),
-    )
     yield Premises(
         len(inside) + 1,
         f"{len(inside)} of {len(random)} random instances, and the example: the gradient at W = 0 "

@@ -11,7 +11,7 @@ from attsvm.experiments.studies.shared.networks import (
     premises,
 )
 from attsvm.experiments.studies.shared.text_networks import STUDIED
-from attsvm.experiments.study import Checks, Note, Study, Table, equals, info
+from attsvm.experiments.study import Checks, Note, Study, Table, equals
 
 LEXICONS = {"valence": "rated by people", "bag": "by the bag of words"}
 _EVEN = "attention, times the even share"
@@ -32,8 +32,6 @@ def checks(table: Table, thresholds: Any) -> Checks:
         for part, when in ((name, ""), (f"matched_{name}", ", at matched accuracy")):
             what = f"p = 1.1 less p = 2, words {words}{when}"
             yield from difference(what, found[part]["p = 1.1"], found[part]["p = 2"])
-        for method, values in found[name].groupby("method", sort=False):
-            yield info(f"{method}: mean, times the even share on words {words}", values.mean())
     yield Note(_WHY)
     yield premises(table, "attention of the first token, last layer, mean over heads")
 

@@ -13,7 +13,7 @@ from attsvm._utils.arrays import Floats
 from attsvm.datasets.real import labelled_reviews
 from attsvm.experiments.group import Drawn, Group, cosine, gaps_of
 from attsvm.experiments.studies.shared.mirror_runs import norm_name
-from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, info
+from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most
 from attsvm.problem.tokens import Tokens
 
 # Steps are normalized in the dual variable u, and W grows like (η t)^{1/(p − 1)}: small exponents
@@ -88,8 +88,6 @@ def checks(table: Table, thresholds: Any) -> Checks:
         yield at_least(f"p = {p}: least cosine to its own solution", own.min(skipna=False), asked)
         yield at_most(f"p = {p}: largest cosine to another, less its own",
                       excess.max(skipna=False), 0.0)  # fmt: skip
-        for q in RATES:
-            yield info(f"p = {p}: mean cosine to ℓ{q}", cosines[_to(q)].mean(skipna=False))
     count = table.seed.nunique()
     yield Premises(
         count,
