@@ -175,9 +175,9 @@ def hunt(
     instance as .npz and as Python, and a figure.
 
     >>> from attsvm.experiments.counterexamples import hunt
-    >>> found = hunt("every-input-tight", instances=2000).found
+    >>> found = hunt("least-norm", instances=2000).found
     >>> found.instance["X"].shape, found.confirmation.proved
-    ((2, 2, 1), True)
+    ((2, 2, 2), True)
     """
     if not 0 < seconds < float("inf"):
         raise Unsupported(f"seconds is {seconds}: a hunt needs a positive time")

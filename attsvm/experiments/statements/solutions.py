@@ -75,31 +75,6 @@ def _confirm_outside_span(one: Instance) -> Confirmation:
     )
 
 
-# ---------------------------------------------------------------- tight tokens
-
-
-def _loosest_input(one: Instance) -> float:
-    """The largest, over inputs, of the least slack of their tokens at W^mm."""
-    facts = floats.facts_of(one, one.first)
-    slack = facts.certificate.problem.margins(facts.W) - 1
-    return float(slack.reshape(len(one["X"]), -1).min(axis=1).max())
-
-
-def _confirm_loose(one: Instance) -> Confirmation:
-    """The margins of the rational solution."""
-    alpha = one.first
-    W = exact.solution(one, alpha).matrix.fractions().ravel()
-    margins = exact.rows_of(one, alpha) @ W
-    loose = np.flatnonzero((margins.reshape(len(alpha), -1) > 1).all(axis=1))
-    which = loose[0] if len(loose) else "–"
-    return Confirmation(
-        len(loose) > 0,
-        RATIONALS,
-        f"W^mm = {written(W)} has the margins {written(margins)}: no token of input {which} is "
-        "tight",
-    )
-
-
 # ---------------------------------------------------------------- local optimality
 
 
@@ -202,17 +177,6 @@ STATEMENTS = (
         confirm=_confirm_outside_span,
         claims=("B.low-rank",),
         proves="ranks of the rational solution",
-    ),
-    Statement(
-        "every-input-tight",
-        title="Every input has a tight token",
-        says="At W^mm every input has a token whose margin is 1 (planted for tests; false).",
-        kind="planted",
-        space=Space({"n": (1, 3), "T": (2, 3), "d": (1, 3)}, (X,)),
-        premises=floats.keeps_first,
-        violation=_loosest_input,
-        confirm=_confirm_loose,
-        proves="the rational solution and its margins",
     ),
     Statement(
         "least-norm",

@@ -14,7 +14,6 @@ from tests.experiments.statements import independent
 
 # Drawn arrays by statement.
 FOUND: dict[str, dict[str, Any]] = {
-    "every-input-tight": {"X": [[[0], [-1]], [[1], [-1]]]},
     "equal-scores": {
         "X": [[[0, -1], [1, 1]], [[0, 0], [0, 1]]],
         "v": [0, -1],
@@ -41,7 +40,6 @@ FOUND: dict[str, dict[str, Any]] = {
 
 # equal-scores is checked from its saved proof by tools/check_proof.py instead.
 CHECKS: dict[str, Callable[[dict[str, Any]], bool]] = {
-    "every-input-tight": independent.no_tight_token,
     "proposition-2": lambda one: independent.column_is_off_formula(one["marks"]),
     "weak-order": lambda one: independent.order_falls(one["marks"]),
     "falls-along-solution": lambda one: independent.slope_along_solution(one) > 1e-4,

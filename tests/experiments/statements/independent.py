@@ -76,12 +76,6 @@ def best_of(one: dict[str, Any]) -> list[int]:
     return [row.index(max(row)) for row in gamma(one)]
 
 
-def no_tight_token(one: dict[str, Any]) -> bool:
-    """Some input has no margin of 1 at the solution that keeps the first tokens."""
-    p = least(kept_rows(one["X"], [0] * len(one["X"])))
-    return p is not None and any(all(dot(minus(x[0], t), p) > 1 for t in x[1:]) for x in one["X"])
-
-
 def column_of(marks: Any) -> tuple[Vector, set[int], set[int]]:
     """(column, tokens above some other, tokens below some other) of sentences, by their marks."""
     N = len(marks[0]) + 1

@@ -64,7 +64,7 @@ def measure(group: Group, data: str, trained: int) -> Parts:
             rows.add(seed, _pairs(one, "after training", stages.W_kq))
             if data == "reversal":
                 _add_reversal(rows, seed, stages)
-    return rows.columns()
+    return rows
 
 
 def _solved(one: ExactColumns) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def measure(group: Group, descent: str, vocabulary: int, contexts: int) -> Parts
         rows.curve(seed, "1 − cos of the direction", steps, 1 - np.array(direction))
         rows.curve(seed, "1 − cos inside components", steps, 1 - np.array(finite))
         rows.curve(seed, "loss above its floor (nats)", steps, above)
-    return rows.columns()
+    return rows
 
 
 def _inside(found: dict[int, Order], W: Floats) -> Floats:

@@ -56,7 +56,7 @@ def measure(group: Group) -> Parts:
             rows.curve(seed, CURVES[name][1], MARKS, 1 - away)
             rows.curve(seed, CURVES[name][2], MARKS, np.linalg.norm(W, axis=(1, 2)))
             head = course[-1]
-    return rows.columns()
+    return rows
 
 
 def checks(table: Table, thresholds: Any) -> Checks:

@@ -67,7 +67,7 @@ def measure(group: Group) -> Parts:
         ended = answer_unseen(words, stages.W_ov, W, np.eye(len(W)))
         wrong = (ended.output != one.data.follows[chosen]).sum()
         rows.add(seed, {"asked": len(words), "wrong": wrong})
-    return rows.columns()
+    return rows
 
 
 def checks(table: Table, thresholds: Any) -> Checks:

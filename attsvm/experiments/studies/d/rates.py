@@ -41,7 +41,7 @@ def measure(group: Group, steps: Sequence[int], frozen: int) -> Parts:
         growth = _growth(t, np.log(shared.away(W, second) / printed))
         rows.add(seed, {"growth of the angle": growth})
         _add(rows, seed, "W_kq", t, (W, printed, eta, second))
-    return rows.columns()
+    return rows
 
 
 def _growth(steps: Ints, log_ratio: Floats) -> float:

@@ -74,7 +74,7 @@ def measure(group: Group, data: str, trained: int) -> Parts:
             rows.add(seed, {"as worked out": hand, "answers as printed": answers})
             W = stages.attention.weights["W_kq"][:, 0, :, _WORDS.index("O")]
             rows.run(seed, stages.attention.steps, dict(zip(_WORDS, W.T, strict=True)))
-    return rows.columns()
+    return rows
 
 
 def _solved(one: ExactColumns) -> dict[str, Any]:

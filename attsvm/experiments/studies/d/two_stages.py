@@ -57,7 +57,7 @@ def measure(group: Group, further: int, early: int) -> Parts:
             **_linear(whole, above, eta / second.lower),
         })  # fmt: skip
         rows.run(seed, whole, {"W_kq: L − L⋆": above, "W_kq: 1 − cos": apart, "‖W_kq‖": size})
-    return rows.columns()
+    return rows
 
 
 def _straight(x: Floats | Ints, y: Floats) -> float:
