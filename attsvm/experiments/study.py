@@ -468,7 +468,7 @@ def judge(study: Study, table: DataFrame) -> Finding:
         premises = replace(premises, gap=float(max(gaps, default=0.0)))
     checks = [one for one in found if isinstance(one, Check)]
     if study.gap is not None:
-        checks.append(at_most("largest certified gap", premises.gap, study.gap))
+        checks.append(at_most("largest certified gap", premises.gap or 0.0, study.gap))
     notes = [one.text for one in found if isinstance(one, Note) and one.text]
     return Finding(tuple(checks), premises, " ".join(notes))
 

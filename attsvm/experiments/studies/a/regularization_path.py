@@ -45,7 +45,7 @@ def path_rows(
             **dict.fromkeys(_MEASURED, np.nan),
         }
         row |= point(tokens, v, best) if can else {}
-        parts.append({key: np.broadcast_to(x, len(values)) for key, x in row.items()})
+        parts.append(row)
     return parts
 
 
@@ -55,7 +55,7 @@ def seen_columns(seen: PromptMeasures, p: Floats, best: Certificate) -> dict[str
     return {"right": seen.right.astype(float), "away": away, "log_excess": seen.log_excess}
 
 
-def in_balls(group: Group, loss: str, factors: Sequence[float], starts: int) -> dict[str, Any]:
+def in_balls(group: Group, loss: str, factors: Sequence[float], starts: int) -> Parts:
     """The least loss with ‖p‖ ≤ R, R a factor times ‖p^mm‖."""
 
     def point(tokens: Tokens, v: Floats, best: Certificate) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def measure(group: Group, start: int, further: int, block: int) -> Parts:
     p = _power(optimizer)
     which = [b for b, seed in enumerate(group.seeds) if p == 2 or seed // block % 2 == 0]
     if not which:
-        return {"seed": np.array([], dtype=np.int64)}
+        return []
     tokens, heads = [group.tokens[b] for b in which], group.heads[which]
     seeds = [group.seeds[b] for b in which]
     lr = np.array([run["lr"] or 1 / smoothness(t, v) for t, v in zip(tokens, heads, strict=True)])
