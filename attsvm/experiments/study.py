@@ -295,20 +295,16 @@ class Study:
         self, *, quick: bool = False, seeds: int | None = None, first: int | None = None
     ) -> Study:
         """The study as it is run: at its quick size, with other seeds."""
-        out = replace(self, **_merged(self, self.quick)) if quick else self
+        smaller = {
+            name: {**getattr(self, name), **value} if isinstance(value, Mapping) else value
+            for name, value in self.quick.items()
+        }
+        out = replace(self, **smaller) if quick else self
         if self.published:
             return out
         if seeds is not None:
             out = replace(out, seeds=whole(seeds, f"{self.id}: seeds", 1))
         return out if first is None else replace(out, first=whole(first, f"{self.id}: first", 0))
-
-
-def _merged(study: Study, smaller: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that a table of changes gives; mappings are merged, other values replaced."""
-    return {
-        name: {**getattr(study, name), **value} if isinstance(value, Mapping) else value
-        for name, value in smaller.items()
-    }
 
 
 class BadStudy(Unsupported):

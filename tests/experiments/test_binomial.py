@@ -13,14 +13,6 @@ from scipy import stats
 from attsvm.experiments.binomial import beyond_chance, chance, interval, most_spread, spread
 
 
-@pytest.mark.parametrize("n", [1, 12, 100, 500])
-@pytest.mark.parametrize("level", [0.95, 0.99])
-def test_intervals_are_those_of_scipy(n, level):
-    for k in {0, 1, n // 3, n - 1, n}:
-        wanted = stats.binomtest(k, n).proportion_ci(level, method="exact")
-        assert_allclose(interval(k, n, level), (wanted.low, wanted.high), atol=1e-9)
-
-
 @pytest.mark.parametrize("pair", [((3, 4), (1, 4)), ((7, 12), (2, 9)), ((0, 5), (5, 5))])
 def test_chances_are_sums_of_exact_probabilities(pair):
     (k, n), (j, m) = pair
