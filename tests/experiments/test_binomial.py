@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from attsvm.experiments.binomial import beyond_chance, chance, interval, most_spread, spread
+from attsvm.experiments.binomial import beyond_chance, chance, most_spread, spread
 
 
 @pytest.mark.parametrize("pair", [((3, 4), (1, 4)), ((7, 12), (2, 9)), ((0, 5), (5, 5))])
