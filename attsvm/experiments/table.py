@@ -6,7 +6,7 @@ field. The kind of each column is kept beside it (`kinds_of`), so that texts of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 Columns = dict[str, Any]  # name: values, one per row
 _KINDS = {"b": "truth", "i": "whole", "u": "whole", "f": "number", "U": "text"}
 _NONE: dict[str, Any] = {"truth": False, "whole": np.nan, "number": np.nan, "text": ""}
+# How the texts of a column are read, to the last digit, and its type.
+_READ: dict[str, tuple[Callable[[str], Any], Any]] = {
+    "truth": ({"True": True, "False": False}.__getitem__, bool),
+    "whole": (int, np.int64),
+    "number": (lambda text: float(text) if text else np.nan, np.float64),
+    "text": (str, str),
+}
 
 
 def check_columns(found: Any, who: str, count: int) -> Columns:
@@ -88,23 +95,22 @@ def read_csv(file: Path, kinds: Mapping[str, str]) -> Columns:
     """The columns of a CSV file, of these kinds; raise BadTokens where it holds others."""
     import pandas
 
-    types = {"truth": bool, "whole": np.int64, "number": np.float64, "text": str}
-    empty = {name: [""] for name, kind in kinds.items() if kind == "number"}
     try:
-        frame = pandas.read_csv(
-            file, dtype={name: types[kind] for name, kind in kinds.items()}, na_values=empty,
-            keep_default_na=False, float_precision="round_trip",
-        )  # fmt: skip
+        frame = pandas.read_csv(file, dtype=str, keep_default_na=False)
     except (OSError, ValueError) as error:
         raise BadTokens(f"{file} cannot be read as a table ({error})") from error
     if list(frame.columns) != list(kinds):
         raise BadTokens(
             f"{file} has the columns {', '.join(map(str, frame.columns))}, not {', '.join(kinds)}"
         )
-    return {
-        name: frame[name].to_numpy(dtype=str if kind == "text" else None)
-        for name, kind in kinds.items()
-    }
+    out: Columns = {}
+    for name, kind in kinds.items():
+        read, dtype = _READ[kind]
+        try:
+            out[name] = np.array([read(text) for text in frame[name]], dtype=dtype)
+        except (KeyError, ValueError) as error:
+            raise BadTokens(f"{file}: column {name} holds what is no {kind} ({error})") from error
+    return out
 
 
 def check_table(file: Path) -> None:
