@@ -29,6 +29,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -177,12 +178,21 @@ def _hash_of(name: str) -> str:
 @cache
 def package_hash() -> str:
     """A hash of the package's code that a measure may use."""
-    whole, root = hashlib.sha256(), Path(str(files("attsvm")))
+    whole = hashlib.sha256()
     for part in _CODE:
-        place = root / part
-        for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-            whole.update(file.read_bytes())
+        for source in _sources(files("attsvm").joinpath(part)):
+            whole.update(source)
     return whole.hexdigest()[:16]
+
+
+def _sources(place: Traversable) -> Iterator[bytes]:
+    """The Python files of a folder, which may be inside a zip, in order of their names."""
+    if not place.is_dir():
+        yield place.read_bytes()
+        return
+    for entry in sorted(place.iterdir(), key=lambda entry: entry.name):
+        if entry.name.endswith(".py") or (entry.is_dir() and "." not in entry.name):
+            yield from _sources(entry)
 
 
 def measure_chunk(chunk: Chunk) -> tuple[Columns, float]:
