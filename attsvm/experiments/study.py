@@ -295,7 +295,7 @@ class Study:
         self, *, quick: bool = False, seeds: int | None = None, first: int | None = None
     ) -> Study:
         """The study as it is run: at its quick size, with other seeds."""
-        smaller = {
+        smaller: dict[str, Any] = {
             name: {**getattr(self, name), **value} if isinstance(value, Mapping) else value
             for name, value in self.quick.items()
         }
