@@ -440,10 +440,9 @@ STUDY = Study(
         "xlabel": "radius over the least norm (lines: locally optimal)",
         "ylabel": "worst margin over that of W^mm",
     },
-    differs="v1 lets a selection be locally optimal without a tight token in an input. As read, "
-    "its Lemma 5 does not cover that: where a token of higher score is nearer than all lower ones, "
-    "or none is lower, W^mm lies in no cone, though descent started along it stays. The cone holds "
-    "W = 0, where the loss may be smaller than that of the selection: the path is one of growing "
-    "balls with a least norm, derived here.",
+    differs="v1 lets a selection be locally optimal without a tight token in an input, which its "
+    "Lemma 5, as read, does not cover: where a token of higher score is nearer than all lower "
+    "ones, or none is lower, W^mm lies in no cone. The cone holds W = 0, where the loss may be "
+    "smaller than that of the selection: the path is one of growing balls from a least norm on.",
     theorem="v1, Lemma 5, Theorems 9 and 10",
 )

@@ -403,15 +403,12 @@ RELU = Study(
     thresholds={"larger": 10},
     quick={"grid": {"d draws": [(4, 1)]}, "seeds": 60},
     figure={**FIGURE, "published": published},
-    differs="With the released loop the readings come out again; with exact gradients it depends "
-    "on the draw, so that is not judged. It is not the head: 1ᵀReLU(o), as read, and 1ᵀReLU(Vᵀo), "
-    "as in the released code, are alike. It is the arithmetic: the released loop adds 2.2e-16 to "
-    "the gradient's norm, which stops the runs at ‖W‖ near 70. Exact ones go on, and some turn "
-    "away: several tokens of an input stay only on a kink of the ReLU or where no unit sees the "
-    "input, and there the head is flat and nothing holds the ratios of its tokens. With these "
-    "ratios taken from the run itself, as in the released code, the sum is never farther than the "
-    "direction alone: that comparison of the figure cannot fail. Runs start from W = 0; published "
-    "starts are not seeded.",
+    differs="The readings come out again with the released loop alone. It adds 2.2e-16 to the "
+    "gradient's norm, which stops the runs at ‖W‖ near 70. Exact runs go on, and some turn away: "
+    "several tokens stay only on a kink of the ReLU or where no unit sees the input, and there "
+    "nothing holds the ratios of its tokens. As the ratios are taken from the run itself, the sum "
+    "is never farther than the direction alone: that comparison cannot fail. Runs start from W = "
+    "0; published starts are not seeded.",
     theorem="v1, Figure 8",
     size="about 10 of 500 accepted runs a dimension",
 )

@@ -90,10 +90,9 @@ STUDY = Study(
     },
     differs="n, T, the number of steps and the start of v1, Figure 10, are not stated: n = T = 5, "
     "10,000 steps and the uniform start of the released code are ours; no ridge. The nuclear "
-    "solution need not be the only one, so that the margin share is judged as well as the "
-    "correlation. The problem itself is indifferent to the width from m = 3 on: its solutions have "
-    "rank 2 or 3. Descent is not: runs with three or four columns are still on their way when "
-    "those with n and more have arrived.",
+    "solution need not be the only one, so the margin share is judged as well. Solutions have rank "
+    "2 or 3, but runs with three or four columns are still on their way when those with n and more "
+    "have arrived.",
     theorem="v1, Figure 10",
     size="40 instances; the published number is not known",
 )

@@ -118,10 +118,9 @@ STUDY = Study(
         "xlabel": "iteration",
         "ylabel": "directional divergence in exponent p",
     },
-    differs="The released runs do not seed W(0), so each exponent starts elsewhere, and their "
-    "means mix instances on which the exponents select different tokens. With own starts the means "
-    "of the picture (p = 3 to ℓ2 and ℓ1.75) come out again; with one W(0) for all exponents they "
-    "are smaller by about a third to a half. p = 1.1, the exponent of the published runs on real "
-    "data, is ours here. How often the exponents agree depends on the starts and is not judged.",
+    differs="The released runs do not seed W(0), so their means mix instances on which the "
+    "exponents select different tokens. With own starts the means of the picture (p = 3 to ℓ2 and "
+    "ℓ1.75) come out again; with one W(0) for all they are smaller by a third to a half. p = 1.1, "
+    "the exponent of the published runs on real data, is ours here.",
     size="as published",
 )

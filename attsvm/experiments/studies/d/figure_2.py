@@ -118,10 +118,9 @@ STUDY = Study(
         "xlabel": "step",
         "ylabel": "mean over the sets",
     },
-    differs="The figure's sentences are not published: here each seed draws a prefix-closed set of "
-    "about 33 sentences of up to four tokens, so of the second stage the norms and the last cosine "
-    "are judged. The figure's loss of that stage is a sum over sentences, about 22 by its start; "
-    "shares of the start are compared.",
+    differs="The figure's sentences are not published: each seed draws a prefix-closed set of "
+    "about 33 sentences, so of the second stage the norms and the last cosine are judged, and its "
+    "loss, a sum over sentences, is compared as a share of its start.",
     theorem="v2, Figure 2",
     size="20 tokens and 900 steps as published; the sentences are not published",
 )

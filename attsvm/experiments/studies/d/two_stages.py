@@ -144,11 +144,9 @@ STUDY = Study(
         "xlabel": "step",
         "ylabel": "",
     },
-    differs="From 0, as the text says, W_ov has the exact direction after one step, since every "
-    "collocation counts alike; the gradual curve of the published figure comes from another start, "
-    "entries uniform between −0.1 and 0.1 (D.figure-2). L − L⋆ falls up to eight times as fast as "
-    "η/‖W_kq⋆‖ while the attention on wrong tokens is above 1/(the decoder's gap of 20.5), until "
-    "about step 1,800; the linear rate is judged from step 6,000 to 12,000. The loss itself stops "
-    "at the floor that the frozen decoder sets, 2.3e-8.",
+    differs="From 0, as the text says, W_ov has the exact direction after one step; the gradual "
+    "curve of the published figure comes from another start (D.figure-2). L − L⋆ falls up to eight "
+    "times as fast as η/‖W_kq⋆‖ until about step 1,800; the linear rate is judged from step 6,000 "
+    "to 12,000. The loss itself stops at the floor that the frozen decoder sets, 2.3e-8.",
     theorem="v2, Proposition 1 and Theorem 1",
 )
