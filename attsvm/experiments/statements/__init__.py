@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import get_args
 
 from attsvm.errors import Unsupported
-from attsvm.experiments.statements import descent, losses, orders, solutions
+from attsvm.experiments.statements import descent, losses, nuclear, orders, solutions
 from attsvm.experiments.statements.statement import (
     Confirmation,
     Field,
@@ -31,7 +31,7 @@ __all__ = [
 STATEMENTS: dict[str, Statement] = {
     statement.name: statement
     for kind in get_args(Kind)
-    for module in (solutions, losses, descent, orders)
+    for module in (solutions, losses, descent, nuclear, orders)
     for statement in module.STATEMENTS
     if statement.kind == kind
 }

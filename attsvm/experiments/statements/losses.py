@@ -30,7 +30,28 @@ def _prompt(one: Instance, name: str = "p0") -> Floats:
     return one[name][:, None]
 
 
-# ---------------------------------------------------------------- the level
+# ---------------------------------------------------------------- infimum and level
+
+
+def _two_scores(one: Instance) -> bool:
+    """Some input has two scores."""
+    found = one.scores
+    return bool((found.max(axis=1) > found.min(axis=1)).any())
+
+
+def _below_infimum(one: Instance) -> float:
+    """L⋆ − L(W), less what rounding may do."""
+    return -loss_and_pull(one.tokens, one["v"], _prompt(one))[0] - 1e-12
+
+
+def _confirm_below_infimum(one: Instance) -> Confirmation:
+    """L(W) − L⋆ in sixty digits."""
+    with exact.precision():
+        top = exact.decimals(exact.scores(one).max(axis=1))
+        above = exact.look_at(one, exact.decimals(_prompt(one))).loss - exact.logistic(
+            top
+        ).sum() / len(top)
+    return Confirmation(-above > SURE, DIGITS, f"L − L⋆ = {float(above):.6g}")
 
 
 def _is_below_level(one: Instance) -> bool:
@@ -73,6 +94,33 @@ def _confirm_leaves_level(one: Instance) -> Confirmation:
 
 
 # ---------------------------------------------------------------- the gradient
+
+
+def _two_points(one: Instance) -> bool:
+    """Two different points, and a constant above 0."""
+    return bool((one["p0"] != one["p1"]).any()) and smoothness(one.tokens, one["v"]) > 0
+
+
+def _beyond_constant(one: Instance) -> float:
+    """‖∇L(W) − ∇L(W')‖/(L_W ‖W − W'‖) − 1."""
+    tokens, v = one.tokens, one["v"]
+    ends = [loss_and_pull(tokens, v, _prompt(one, name))[1] for name in ("p0", "p1")]
+    apart = np.linalg.norm(one["p0"] - one["p1"])
+    return float(np.linalg.norm(ends[0] - ends[1]) / (smoothness(tokens, v) * apart)) - 1
+
+
+def _confirm_beyond_constant(one: Instance) -> Confirmation:
+    """The quotient in sixty digits; the constant, a norm of floats, is taken as computed."""
+    size = Decimal(smoothness(one.tokens, one["v"]))
+    with exact.precision():
+        points = [exact.decimals(_prompt(one, name)) for name in ("p0", "p1")]
+        gap = exact.look_at(one, points[0]).pull - exact.look_at(one, points[1]).pull
+        ratio = ((gap**2).sum() / ((points[0] - points[1]) ** 2).sum()).sqrt()
+    return Confirmation(
+        ratio > size * (1 + Decimal("1e-9")),
+        DIGITS,
+        f"the gradient changes by {float(ratio):.6g} a unit, L_W is {float(size):.6g}",
+    )
 
 
 def _rise_along(one: Instance) -> float:
@@ -162,6 +210,33 @@ def _confirm_kept(one: Instance) -> Confirmation:
 _WITH_POINT = (X, V, P0)
 
 STATEMENTS = (
+    Statement(
+        "loss-infimum",
+        title="The loss is above its infimum",
+        says="L(W) > L⋆ = (1/n) Σ ℓ(γ_opt) at every W, unless every input has one score (v1, "
+        "Lemma 2).",
+        kind="theorem",
+        space=Space({"n": (1, 3), "T": (2, 3), "d": (1, 3)}, _WITH_POINT),
+        premises=_two_scores,
+        violation=_below_infimum,
+        confirm=_confirm_below_infimum,
+        proves=DIGITS,
+    ),
+    Statement(
+        "smooth-gradient",
+        title="The gradient is Lipschitz with L_W",
+        says="‖∇L(W) − ∇L(W')‖ ≤ L_W ‖W − W'‖, L_W = (1/n) Σ ‖v‖‖z‖²‖X‖³(‖v‖‖X‖/4 + 3) for the "
+        "logistic loss (v1, Lemma 4).",
+        kind="theorem",
+        space=Space(
+            {"n": (1, 2), "T": (2, 3), "d": (1, 3)},
+            (X, V, Field("p0", ("d",)), Field("p1", ("d",))),
+        ),
+        premises=_two_points,
+        violation=_beyond_constant,
+        confirm=_confirm_beyond_constant,
+        proves=DIGITS,
+    ),
     Statement(
         "no-stationary-point",
         title="The loss falls along W^mm everywhere",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats
 from attsvm.experiments.statements.parts import exact, floats
 from attsvm.experiments.statements.parts.exact import RATIONALS, written
 from attsvm.experiments.statements.statement import (
     Confirmation,
-    Field,
     Instance,
     NoProof,
     Space,
@@ -19,7 +17,7 @@ from attsvm.experiments.statements.statement import (
     Z,
 )
 from attsvm.problem.problem import Problem
-from attsvm.solvers.solve import solve
+from attsvm.theory.optima import optimality
 
 # ---------------------------------------------------------------- separability
 
@@ -75,7 +73,46 @@ def _confirm_outside_span(one: Instance) -> Confirmation:
     )
 
 
+# ---------------------------------------------------------------- tight tokens
+
+
+def _loosest_input(one: Instance) -> float:
+    """The largest, over inputs, of the least slack of their tokens at W^mm."""
+    facts = floats.facts_of(one, one.first)
+    slack = facts.certificate.problem.margins(facts.W) - 1
+    return float(slack.reshape(len(one["X"]), -1).min(axis=1).max())
+
+
+def _confirm_loose(one: Instance) -> Confirmation:
+    """The margins of the rational solution."""
+    alpha = one.first
+    W = exact.solution(one, alpha).matrix.fractions().ravel()
+    margins = exact.rows_of(one, alpha) @ W
+    loose = np.flatnonzero((margins.reshape(len(alpha), -1) > 1).all(axis=1))
+    which = loose[0] if len(loose) else "–"
+    return Confirmation(
+        len(loose) > 0,
+        RATIONALS,
+        f"W^mm = {written(W)} has the margins {written(margins)}: no token of input {which} is "
+        "tight",
+    )
+
+
 # ---------------------------------------------------------------- local optimality
+
+
+def _is_not_global(one: Instance) -> float:
+    """1 where the library says that the best tokens are not globally and locally optimal."""
+    found = optimality(one.tokens, list(one.best), one["v"])
+    return -1.0 if found.kind == "global" and found.score_gap > 0 else 1.0
+
+
+def _confirm_not_global(one: Instance) -> Confirmation:
+    """The tight tokens of the rational solution and their scores."""
+    best, gamma = one.best, exact.scores(one)
+    tight = exact.tight_tokens(one, best, exact.solution(one, best))
+    above = [(i, t) for i, t in tight if gamma[i, t] >= max(gamma[i])]
+    return Confirmation(bool(above), RATIONALS, f"tight tokens of the best score: {above}")
 
 
 def _shortest(one: Instance) -> tuple[float, floats.Alpha]:
@@ -109,40 +146,54 @@ def _confirm_shorter(one: Instance) -> Confirmation:
     )
 
 
-def _two_queries(one: Instance) -> bool:
-    """Two independent queries, and some W keeps the first tokens."""
-    return bool(np.linalg.matrix_rank(one["z"]) == 2) and floats.keeps_first(one)
+def _cone_is_defined(one: Instance) -> bool:
+    """The first tokens can be kept, scores are distinct, and each input has a tight token.
 
-
-def _signed(one: Instance, sign: float) -> Problem:
-    """The vectors u with Δ_k·u ≥ 1 in the first input and sign·Δ_k·u ≥ 1 in the second.
-
-    u wᵀ keeps the first tokens of both inputs exactly if ±u is such a vector for one sign: the
-    queries are independent, so that w·z_1 and w·z_2 may be any two numbers.
+    Also a token of lower score in every input that has one of higher score: without it the cone
+    of v1 is not defined there.
     """
-    X = one["X"]
-    rows: Floats = np.concatenate([X[0, 0] - X[0, 1:], sign * (X[1, 0] - X[1, 1:])])
-    return Problem.from_rows(rows, np.ones((len(rows), 1)))
+    found = one.scores
+    if not floats.keeps_first(one) or any(len(set(row)) < len(row) for row in found.tolist()):
+        return False
+    low = (found < found[:, :1]).any(axis=1)
+    return bool(floats.facts_of(one, one.first).tight.any(axis=1).all() and low.all())
 
 
-def _above_rank_one(one: Instance) -> float:
-    """1 where no matrix of rank one keeps the first tokens, else minus its largest margin."""
-    found = [solve(_signed(one, sign)) for sign in (1.0, -1.0)]
-    return max((-1 / float(c.upper) for c in found if c.W is not None), default=1.0)
+def _depth(one: Instance) -> float:
+    """The largest ε of a cone that W^mm lies in, times ‖W^mm‖."""
+    W, least = floats.facts_of(one, one.first).W, np.inf
+    for h, g in zip(floats.logits(one, W), one.scores, strict=True):
+        low, high = h[g < g[0]], h[g > g[0]]
+        if len(high):
+            least = min(least, float(low.max() - high.max()))
+    return least
 
 
-def _confirm_above_rank_one(one: Instance) -> Confirmation:
-    """A rational W that keeps the tokens, and rational proofs that none of rank one does."""
-    found = exact.solution(one, one.first)
-    said = [
-        written(exact.infeasible(_signed(one, sign)).multipliers.fractions())
-        for sign in (1.0, -1.0)
-    ]
+def _cone_disagrees(one: Instance) -> float:
+    """How far the cone and local optimality disagree."""
+    local, depth = floats.locally_optimal(one, one.first), _depth(one)
+    if not np.isfinite(depth):
+        return -1.0 if local else 1.0
+    return -depth + 1e-9 if local else depth - 1e-9
+
+
+def _confirm_cone(one: Instance) -> Confirmation:
+    """Tight tokens and logits of the rational solution."""
+    alpha = one.first
+    found = exact.solution(one, alpha)
+    gamma, tight = exact.scores(one), exact.tight_tokens(one, alpha, found)
+    local = all(gamma[i, 0] > gamma[i, t] for i, t in tight)
+    W, inside = found.matrix.fractions(), True
+    pairs = zip(exact.fractions(one["X"]), exact.fractions(one.tokens.queries), gamma, strict=True)
+    for x, z, g in pairs:
+        h = x @ W @ z
+        low, high = h[g < g[0]], h[g > g[0]]
+        inside = inside and (not len(high) or (len(low) > 0 and max(low) > max(high)))
+    covered = {i for i, _ in tight} == set(range(len(alpha)))
     return Confirmation(
-        exact.rank_of(exact.fractions(one["z"])) == 2,
+        covered and inside != local,
         RATIONALS,
-        f"{written(found.matrix.fractions())} keeps the first tokens and no matrix of rank one "
-        f"does: multipliers {said[0]} and {said[1]} forbid both signs",
+        f"locally optimal: {local}; W^mm in a cone: {inside}",
     )
 
 
@@ -179,6 +230,43 @@ STATEMENTS = (
         proves="ranks of the rational solution",
     ),
     Statement(
+        "local-cone",
+        title="Locally optimal exactly in the cone",
+        says="Where each input has a tight token and one of lower score, a selection is locally "
+        "optimal exactly if W^mm puts in each input a token of lower score before all of higher "
+        "score (v1, Lemma 5).",
+        kind="theorem",
+        space=Space({"n": (1, 2), "T": (2, 4), "d": (1, 3)}, (X, V)),
+        premises=_cone_is_defined,
+        violation=_cone_disagrees,
+        confirm=_confirm_cone,
+        claims=("B.local-path",),
+        proves="the rational solution, its tight tokens and logits",
+    ),
+    Statement(
+        "best-is-local",
+        title="The best tokens are locally optimal",
+        says="Wherever the tokens of highest score are unique and can be kept, every tight token "
+        "has a lower score (A and B, by definition; the verdict of attsvm.optimality is hunted).",
+        kind="theorem",
+        space=Space({"n": (1, 3), "T": (2, 4), "d": (1, 3)}, (X, V)),
+        premises=floats.keeps_best,
+        violation=_is_not_global,
+        confirm=_confirm_not_global,
+        proves="tight tokens and scores in rationals",
+    ),
+    Statement(
+        "every-input-tight",
+        title="Every input has a tight token",
+        says="At W^mm every input has a token whose margin is 1 (planted for tests; false).",
+        kind="planted",
+        space=Space({"n": (1, 3), "T": (2, 3), "d": (1, 3)}, (X,)),
+        premises=floats.keeps_first,
+        violation=_loosest_input,
+        confirm=_confirm_loose,
+        proves="the rational solution and its margins",
+    ),
+    Statement(
         "least-norm",
         title="The best tokens have the least norm of all local optima",
         says="Among the locally optimal selections that can be kept, the tokens of highest score "
@@ -189,18 +277,5 @@ STATEMENTS = (
         violation=_shorter,
         confirm=_confirm_shorter,
         proves="squared norms, tight tokens and scores in rationals",
-    ),
-    Statement(
-        "nuclear-rank",
-        title="A nuclear solution has rank r with r(r + 1)/2 ≤ n",
-        says="The nuclear problem of n inputs has a solution of rank r with r(r + 1)/2 ≤ n; hunted "
-        "at n = 2, where it says rank one. (With the number of rows in place of n it is a "
-        "theorem.)",
-        kind="conjecture",
-        space=Space({"T": (2, 4), "d": (1, 3)}, (Field("X", (2, "T", "d")), Field("z", (2, 2)))),
-        premises=_two_queries,
-        violation=_above_rank_one,
-        confirm=_confirm_above_rank_one,
-        proves="rational Farkas vectors against both signs of a rank-one matrix",
     ),
 )

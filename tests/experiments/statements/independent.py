@@ -76,6 +76,12 @@ def best_of(one: dict[str, Any]) -> list[int]:
     return [row.index(max(row)) for row in gamma(one)]
 
 
+def no_tight_token(one: dict[str, Any]) -> bool:
+    """Some input has no margin of 1 at the solution that keeps the first tokens."""
+    p = least(kept_rows(one["X"], [0] * len(one["X"])))
+    return p is not None and any(all(dot(minus(x[0], t), p) > 1 for t in x[1:]) for x in one["X"])
+
+
 def column_of(marks: Any) -> tuple[Vector, set[int], set[int]]:
     """(column, tokens above some other, tokens below some other) of sentences, by their marks."""
     N = len(marks[0]) + 1
@@ -130,6 +136,28 @@ def shorter_local_optimum(one: dict[str, Any]) -> bool:
         if local and dot(p, p) < dot(top, top):
             return True
     return False
+
+
+def two_nuclear_solutions(one: dict[str, Any], first: Any, second: Any, lam: Vector) -> bool:
+    """Both matrices meet every row and have the nuclear norm that the multipliers prove least."""
+    rows = [
+        [a * b for a in minus(x[0], t) for b in z]
+        for x, z in zip(one["X"], one["z"], strict=True)
+        for t in x[1:]
+    ]
+    M = [dot(lam, column) for column in zip(*rows, strict=True)]
+    with mpmath.workdps(60):
+        top = mpmath.svd_r(_matrix(M), compute_uv=False)[0]
+        bound = mpmath.mpf(sum(lam).numerator) / sum(lam).denominator / top
+        norms = [mpmath.fsum(mpmath.svd_r(_matrix(W), compute_uv=False)) for W in (first, second)]
+        close = all(abs(norm - bound) < mpmath.mpf(10) ** -50 for norm in norms)
+    meets = all(dot(row, W) >= 1 for row in rows for W in (first, second))
+    return close and meets and first != second and min(lam) >= 0
+
+
+def _matrix(W: Vector) -> Any:
+    a, b, c, d = (mpmath.mpf(w.numerator) / w.denominator for w in W)
+    return mpmath.matrix([[a, b], [c, d]])
 
 
 def rank_one_is_too_little(one: dict[str, Any]) -> bool:

@@ -38,6 +38,7 @@ def test_it_breaks_it_by_plain_fractions(name):
 @pytest.mark.parametrize(
     ("name", "drawn"),
     [
+        ("every-input-tight", {"X": [[[0], [-1]], [[1], [0]]]}),
         ("proposition-2", {"marks": [[2, 1, 1, 0], [0, 1, 1, 2]]}),
         ("weak-order", {"marks": [[1, 2, 0], [0, 0, 1]]}),
         ("least-norm", {"X": [[[2, 0], [0, 1]]], "v": [1, 0]}),

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats
+from attsvm.certificate import Certificate
 from attsvm.experiments.statements.statement import Instance, NoProof
 from attsvm.problem.problem import Problem
 from attsvm.solvers.solve import solve
@@ -27,6 +28,7 @@ class Facts(NamedTuple):
     W: Floats
     size: float
     tight: Bools
+    certificate: Certificate
 
 
 def has_unique_best(one: Instance) -> bool:
@@ -44,7 +46,7 @@ def _facts(one: Instance, alpha: Alpha) -> Facts | None:
     tight = np.zeros(one["X"].shape[:2], dtype=bool)
     rows = found.problem.rows[found.problem.margins(W) - 1 < TIGHT]
     tight[rows[:, 0], rows[:, 2]] = True
-    return Facts(W, float(np.linalg.norm(W)), tight)
+    return Facts(W, float(np.linalg.norm(W)), tight, found)
 
 
 def separable(one: Instance, alpha: Alpha) -> bool:
