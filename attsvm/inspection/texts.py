@@ -1,0 +1,218 @@
+"""Inputs of a model: texts by its tokenizer, tensors of token ids, images; one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attsvm._utils.arrays import Bools, Ints
+from attsvm.errors import BadTokens
+from attsvm.inspection.models import TrainedModel, libraries
+from attsvm.inspection.passages import read_passages
+
+# Tokens that go through the model at once.
+TOKENS = 2048
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """n rows for a model.
+
+    ids (n, T): numbers of the tokens, 0 beyond the end; valid, special (n, T); tokens: as a reader
+    knows them. tensors: what else the model is called with, by name, a row each (images).
+    """
+
+    ids: Ints
+    valid: Bools
+    special: Bools
+    tokens: tuple[tuple[str, ...], ...]
+    tensors: Mapping[str, Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def lengths(self) -> Ints:
+        """How many tokens each row has (n,)."""
+        lengths: Ints = self.valid.sum(axis=1)
+        return lengths
+
+    def subset(self, rows: Any) -> Inputs:
+        """These rows."""
+        tensors = None
+        if self.tensors is not None:
+            tensors = {name: x[[int(i) for i in rows]] for name, x in self.tensors.items()}
+        return replace(
+            self,
+            ids=self.ids[rows],
+            valid=self.valid[rows],
+            special=self.special[rows],
+            tokens=tuple(self.tokens[i] for i in rows),
+            tensors=tensors,
+        )
+
+    def batches(self) -> list[tuple[Ints, int]]:
+        """Rows of about the same length, and that length; at most TOKENS tokens at once."""
+        lengths = self.lengths
+        order = np.argsort(-lengths, kind="stable")
+        found = []
+        while len(order):
+            t = int(lengths[order[0]])
+            size = max(1, TOKENS // t)
+            found.append((order[:size], t))
+            order = order[size:]
+        return found
+
+    def arguments(self, rows: Ints, t: int) -> dict[str, Any]:
+        """What the model is called with for these rows, cut to t tokens."""
+        torch, _ = libraries()
+        if self.tensors is not None:
+            return {name: x[torch.as_tensor(rows)] for name, x in self.tensors.items()}
+        return {
+            "input_ids": torch.as_tensor(self.ids[rows, :t]),
+            "attention_mask": torch.as_tensor(self.valid[rows, :t].astype(np.int64)),
+        }
+
+    def first_of_each(self) -> list[int]:
+        """The numbers of the rows that no earlier row equals."""
+        first: dict[bytes, int] = {}
+        for i in range(len(self)):
+            if self.tensors is None:
+                key = self.ids[i][self.valid[i]].tobytes()
+            else:
+                key = b"".join(x[i].cpu().numpy().tobytes() for x in self.tensors.values())
+            first.setdefault(key, i)
+        return list(first.values())
+
+
+def read_inputs(known: TrainedModel, texts: Any, *, length: int | None) -> Inputs:
+    """Texts, a file of them, or tensors, as rows for the model; the shipped sample without them.
+
+    texts: a list of strings, a file as `read_passages` takes it, token ids (n, T) or a list of rows
+    of them, or images as the model takes them. length: tokens that a text is cut to.
+    """
+    torch, _ = libraries()
+    if length is not None and (not isinstance(length, int | np.integer) or length < 0):
+        raise BadTokens(f"length is {length!r}; it must be a whole number from 0")
+    texts = known.sample_texts() if texts is None else texts
+    if isinstance(texts, Path | str):
+        texts = read_passages(texts)
+    if texts is None or not len(texts):
+        raise BadTokens("there is no text: give at least one")
+    if all(isinstance(text, str) for text in texts):
+        found = _texts(known, texts, length)
+    elif isinstance(texts, torch.Tensor) and texts.is_floating_point():
+        return _images(known, texts)
+    else:
+        found = _ids(known, texts, length)
+    return _checked(known, found)
+
+
+def _texts(known: TrainedModel, texts: Sequence[str], length: int | None) -> Inputs:
+    tokenizer, longest = known.tokenizer, known.longest
+    if tokenizer is None:
+        raise BadTokens("texts need a tokenizer: give tokenizer=, or tensors of token ids")
+    for i, text in enumerate(texts):
+        if any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise BadTokens(f"text {i} has half of a letter, which no file in UTF-8 holds")
+    marks = tokenizer.num_special_tokens_to_add()
+    most = longest or 1 << 30
+    if length is not None and not marks < length <= most:
+        raise BadTokens(f"length is {length}: give {marks + 1} to {most}, the positions it has")
+    found = tokenizer(
+        list(texts),
+        truncation=length is not None,
+        max_length=length,
+        return_special_tokens_mask=True,
+        verbose=False,
+    )
+    own = set(tokenizer.all_special_ids)
+    rows, special = found["input_ids"], []
+    for i, (ids, mask) in enumerate(zip(rows, found["special_tokens_mask"], strict=True)):
+        if len(ids) - sum(mask) < 1:
+            raise BadTokens(f"text {i} has no tokens ({texts[i][:40]!r}): leave it out")
+        special.append([bool(mark) or k in own for k, mark in zip(ids, mask, strict=True)])
+    return _filled(rows, special, [_words(tokenizer, ids) for ids in rows])
+
+
+def _words(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
+    """The tokens as a reader knows them: the mark of a blank and bytes written as letters are put
+    back."""
+    words = tokenizer.convert_ids_to_tokens(list(ids))
+    kind = type(getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)).__name__
+    if kind == "ByteLevel":
+        return tuple(tokenizer.decode([k]) for k in ids)
+    return tuple(word.replace("\N{LOWER ONE EIGHTH BLOCK}", " ") for word in words)
+
+
+def _ids(known: TrainedModel, texts: Any, length: int | None) -> Inputs:
+    rows, name = [], known.trunk.main_input_name
+    if name != "input_ids":
+        raise BadTokens(f"this model reads {name}: give them as one tensor of floats")
+    for i, row in enumerate(texts):
+        array = np.asarray(row)
+        if array.ndim != 1 or array.dtype.kind not in "iu" or not len(array):
+            raise BadTokens(
+                f"text {i} is neither a string nor a row of token ids; images are one tensor of "
+                "floats"
+            )
+        rows.append([int(k) for k in array[:length]])
+    own = set() if known.tokenizer is None else set(known.tokenizer.all_special_ids)
+    special = [[k in own for k in row] for row in rows]
+    if known.tokenizer is None:
+        return _filled(rows, special, [tuple(map(str, row)) for row in rows])
+    return _filled(rows, special, [_words(known.tokenizer, row) for row in rows])
+
+
+def _images(known: TrainedModel, images: Any) -> Inputs:
+    """The images as rows; their tokens are counted once the model has run."""
+    name = known.trunk.main_input_name
+    if name == "input_ids":
+        raise BadTokens("texts is a tensor of floats: this model reads whole numbers, token ids")
+    n = len(images)
+    empty = np.zeros((n, 1), dtype=np.int64)
+    words = tuple(("patch",) for _ in range(n))
+    return Inputs(empty, empty == 0, empty != 0, words, {name: images})
+
+
+def patches(known: TrainedModel, inputs: Inputs, count: int) -> Inputs:
+    """The images with so many tokens each: first the [CLS] token, if the model has one."""
+    n = len(inputs)
+    first = any(name.endswith("cls_token") for name, _ in known.model.named_parameters())
+    words = (*(["[CLS]"] if first else []), *(f"patch {k}" for k in range(count - first)))
+    special = np.zeros((n, count), dtype=bool)
+    special[:, 0] = first
+    ids = np.tile(np.arange(count), (n, 1))
+    return replace(inputs, ids=ids, valid=ids >= 0, special=special, tokens=(words,) * n)
+
+
+def _filled(rows: Any, special: Any, words: Any) -> Inputs:
+    """Rows of unequal length in arrays."""
+    shape = len(rows), max(map(len, rows))
+    ids, marks = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=bool)
+    valid = np.zeros(shape, dtype=bool)
+    for i, (row, own) in enumerate(zip(rows, special, strict=True)):
+        ids[i, : len(row)], marks[i, : len(row)], valid[i, : len(row)] = row, own, True
+    return Inputs(ids, valid, marks, tuple(words))
+
+
+def _checked(known: TrainedModel, found: Inputs) -> Inputs:
+    """Raises BadTokens where the model has no such token or position."""
+    longest, long = known.longest, int(found.lengths.argmax())
+    if longest is not None and found.lengths[long] > longest:
+        raise BadTokens(
+            f"text {long} has {found.lengths[long]} tokens and the model reads {longest}: give "
+            f"length={longest} to cut it, or shorter texts"
+        )
+    words = known.words
+    if found.ids.max() >= words or found.ids.min() < 0:
+        wrong = found.ids.max() if found.ids.max() >= words else found.ids.min()
+        raise BadTokens(
+            f"token {wrong} is not among the {words:,} words of the model: its tokenizer is "
+            "another's"
+        )
+    return found
