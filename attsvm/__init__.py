@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from attsvm.certificate import Certificate
     from attsvm.certificate.certificate import Tight
     from attsvm.certificate.verify import Check
+    from attsvm.inspection import inspect
     from attsvm.next_token.sentences import Sentences, embedding_of
     from attsvm.next_token.text import read_sentences
     from attsvm.next_token.training.train import Stages, two_stages
@@ -84,6 +85,7 @@ _HOMES = {
     "certify": "solvers.solve",
     "compare": "theory.comparison",
     "embedding_of": "next_token.sentences",
+    "inspect": "inspection",
     "local_optima": "theory.optima",
     "norm_of": "norms",
     "optimality": "theory.optima",
@@ -146,6 +148,8 @@ __all__ = [
     "regpath",
     "RegPath",
     "measures",
+    # Trained transformers.
+    "inspect",
     # Sentences.
     "next_token",
     "Sentences",

@@ -163,7 +163,7 @@ class Inspection(Table):
             {
                 "model": self.model,
                 "config": vars(self.config),
-                "quick": self.config == InspectionConfig.quick(seed=self.config.seed),
+                "quick": self.config.fit < InspectionConfig.fit,
                 "needed": NEEDED,
                 "texts": self.texts,
                 "repeated": self.repeated,

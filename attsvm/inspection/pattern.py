@@ -27,8 +27,8 @@ class Pattern(Table):
     attention (L, L); valid (L, L): what each query may attend to; selected (L,): the key with the
     most attention; margin (L,): its logit less the next one, inf where there is one key;
     key_radius, query_radius (L,): the choice is certified to stay while every key, or the query,
-    moves by less than this, over its size (0: two top logits cannot be separated). space: "features" of the
-    layer's input or, with rotary positions, "head", where keys and queries are the head's own.
+    moves by less than this, over its size (0: two top logits cannot be separated). space: features
+    of the layer's input or, with rotary positions, "head": keys and queries of the head itself.
     """
 
     name: str
