@@ -14,12 +14,12 @@ spent.
 
 from __future__ import annotations
 
-from attsvm.inspection.capturing import Draw, capture, capture_heads
+from attsvm.inspection.capturing import capture
 from attsvm.inspection.change import CHANGE_FIELDS, Change, compare, compare_views
 from attsvm.inspection.config import InspectionConfig
 from attsvm.inspection.guarantees import guarantees
 from attsvm.inspection.inspection import InspectedHead, Inspection, inspect, inspect_views
-from attsvm.inspection.models import TrainedModel, load, untrained_model
+from attsvm.inspection.models import TrainedModel, load
 from attsvm.inspection.passages import read_passages, sample_texts
 from attsvm.inspection.pattern import Pattern, pattern
 from attsvm.inspection.record import FIELDS
@@ -28,7 +28,6 @@ from attsvm.inspection.view import View
 __all__ = [
     "CHANGE_FIELDS",
     "Change",
-    "Draw",
     "FIELDS",
     "InspectedHead",
     "Inspection",
@@ -37,7 +36,6 @@ __all__ = [
     "TrainedModel",
     "View",
     "capture",
-    "capture_heads",
     "compare",
     "compare_views",
     "guarantees",
@@ -47,5 +45,4 @@ __all__ = [
     "pattern",
     "read_passages",
     "sample_texts",
-    "untrained_model",
 ]

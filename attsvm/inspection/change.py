@@ -9,10 +9,10 @@ max-margin matrix, beside the ΔW of the layer's other heads, which have nothing
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,19 +20,12 @@ from attsvm._utils.arrays import Floats, Ints
 from attsvm._utils.files import finite
 from attsvm._utils.parallel import one_thread
 from attsvm._utils.progress import bar
-from attsvm._utils.result import Summary, Table
+from attsvm._utils.result import Summary
 from attsvm.errors import BadTokens
-from attsvm.inspection.agreement import rank_correlation, rule_for, sharpness_of
+from attsvm.inspection.agreement import rule_for, sharpness_of
 from attsvm.inspection.config import InspectionConfig
-from attsvm.inspection.fits import (
-    agreement_of,
-    apart,
-    cosine_of,
-    mean_difference,
-    one_hot,
-    svm_fit,
-)
-from attsvm.inspection.inspection import LENGTH, HeadViews, config_of
+from attsvm.inspection.fits import agreement_of, apart, cosine_of, mean_difference, one_hot, svm_fit
+from attsvm.inspection.inspection import LENGTH, HeadTable, HeadViews, config_of
 from attsvm.inspection.models import load
 from attsvm.inspection.view import View
 
@@ -70,57 +63,46 @@ CHANGE_FIELDS: dict[str, str] = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Change(Table):
-    """What changed in each head, one row each; `attsvm.inspection.CHANGE_FIELDS` explains the
-    columns.
+class Change(HeadTable):
+    """What changed in each head, one row each; `attsvm.inspection.CHANGE_FIELDS` says what every
+    column is.
 
-    >>> from attsvm.inspection import compare, untrained_model
-    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
-    >>> found = compare(untrained_model(), untrained_model(seed=1), texts, heads="L0H1")
+    >>> import torch, transformers
+    >>> config = transformers.GPT2Config(vocab_size=30, n_embd=8, n_layer=1, n_head=2)
+    >>> before, after = transformers.GPT2Model(config), transformers.GPT2Model(config)
+    >>> found = compare(before, after, torch.arange(24).reshape(6, 4), at=-1)
     >>> list(found.columns()) == list(CHANGE_FIELDS)
     True
     """
 
+    fields: ClassVar[dict[str, str]] = CHANGE_FIELDS
     before: str
     after: str
     config: InspectionConfig
     records: tuple[dict[str, Any], ...]
 
-    def columns(self) -> dict[str, Any]:
-        """A column per field of `attsvm.inspection.CHANGE_FIELDS`."""
-        words = ("name", "growth_rule_name")
-        values = {name: [record[name] for record in self.records] for name in CHANGE_FIELDS}
-        return {name: own if name in words else np.array(own) for name, own in values.items()}
-
-    def to_frame(self) -> Any:
-        """A row per head (pandas), by its name."""
-        return super().to_frame().set_index("name")
-
     def correlation(self, one: str = "sharpness_after", other: str = "cosine_after") -> float:
         """The rank correlation of two columns over heads."""
-        columns = self.columns()
-        return rank_correlation(columns[one], columns[other])
+        return super().correlation(one, other)
 
     def as_json(self) -> dict[str, Any]:
         """Everything as plain numbers, words and lists; None for what is not known."""
-        plain: dict[str, Any] = finite(
-            {
-                "before": self.before,
-                "after": self.after,
-                "config": vars(self.config),
-                "fields": CHANGE_FIELDS,
-                "heads": list(self.records),
-                "rank_correlation": self.correlation(),
-            }
-        )
+        found = {
+            "before": self.before,
+            "after": self.after,
+            "config": vars(self.config),
+            "fields": CHANGE_FIELDS,
+            "heads": list(self.records),
+            "rank_correlation": self.correlation(),
+        }
+        plain: dict[str, Any] = finite(found)
         return plain
 
     def _card(self) -> Summary:
         shown = ("name", "sharpened", "growth_svm", "growth_mean_difference")
         table = {name: [record[name] for record in self.records] for name in shown}
-        columns = self.columns()
         facts = {
-            "attention heads that sharpened": int((columns["sharpened"] > 0).sum()),
+            "attention heads that sharpened": int((self.columns()["sharpened"] > 0).sum()),
             "rank correlation of sharpness and cosine": self.correlation(),
         }
         said = f"{self.before} → {self.after}, {len(self.records)} attention heads"
@@ -146,11 +128,12 @@ def compare(
     before, after: models as `attsvm.inspect` takes them; what follows is as there. at=0 asks for
     the first token's query ([CLS]).
 
-    >>> from attsvm.inspection import untrained_model
-    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
-    >>> found = compare(untrained_model(), untrained_model(seed=1), texts, heads="L0", at=0)
+    >>> import torch, transformers
+    >>> config = transformers.GPT2Config(vocab_size=30, n_embd=8, n_layer=2, n_head=2)
+    >>> before, after = transformers.GPT2Model(config), transformers.GPT2Model(config)
+    >>> found = compare(before, after, torch.arange(24).reshape(6, 4), heads="L1", at=-1)
     >>> [record["name"] for record in found.records], found.records[0]["queries"]
-    (['L0H0', 'L0H1'], 6)
+    (['L1H0', 'L1H1'], 6)
     """
     config = config or config_of(queries=queries, quick=quick, seed=seed)
     models = [load(one, tokenizer) for one in (before, after)]
@@ -159,12 +142,9 @@ def compare(
         HeadViews(one, texts, heads=heads, length=length, at=at, config=config) for one in models
     ]
     check_same(*views)
-    count = len(views[0].wanted)
     pairs = ((one, other) for (one, _), (other, _) in zip(*views, strict=True))
-    with bar(f"{count} attention heads") as show:
-        step = None if show is None else lambda done: show(done / count)
-        names = (models[0].name, models[1].name)
-        return compare_views(pairs, names=names, config=config, progress=step)
+    with bar(f"{len(views[0].wanted)} attention heads", late=True):
+        return compare_views(pairs, names=(models[0].name, models[1].name), config=config)
 
 
 def check_same(before: HeadViews, after: HeadViews) -> None:
@@ -186,60 +166,51 @@ def compare_views(
     *,
     names: tuple[str, str] = ("before", "after"),
     config: InspectionConfig | None = None,
-    progress: Any = None,
 ) -> Change:
     """The Change of heads given as pairs of Views, before and after, layer by layer.
 
-    >>> from attsvm.inspection import capture, untrained_model
-    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
-    >>> views = [capture(untrained_model(seed=k), texts, head="L0H1") for k in (0, 1)]
-    >>> compare_views([tuple(views)]).records[0]["change_norm"] > 0
-    True
+    >>> from attsvm.inspection import View
+    >>> keys, rows = np.tile(np.eye(3), (4, 1, 1)), np.ones((4, 3), dtype=bool)
+    >>> factors = {"key_factor": np.eye(3), "query_factor": np.eye(3), "values": keys}
+    >>> places = {"valid": rows, "special": ~rows, "ids": rows * 1, "positions": np.arange(4) % 3}
+    >>> own = {"keys": keys, "queries": keys[0][[0, 1, 2, 0]], "texts": (("a", "b", "c"),) * 4}
+    >>> view = View(layer=0, head=1, **own, **factors, **places)
+    >>> compare_views([(view, view)]).records[0]["change_norm"]
+    0.0
     """
     config = config or InspectionConfig()
     records: list[dict[str, Any]] = []
     for _, layer in groupby(pairs, key=lambda pair: pair[0].layer):
-        heads = []
-        for before, after in layer:
-            heads.append(_compare_head(before, after, config))
-            if progress is not None:
-                progress(len(records) + len(heads))
-        records += _with_bands(heads)
+        heads = [_compare_head(before, after, config) for before, after in layer]
+        for record, _, svm in heads:
+            others = [change for other, change, _ in heads if other is not record]
+            cosines = [cosine_of(change, svm) for change in others if change is not None]
+            if cosines and svm is not None:
+                record["growth_cosine_low"] = float(np.min(cosines))
+                record["growth_cosine_high"] = float(np.max(cosines))
+            records.append(record)
     if not records:
         raise BadTokens("there is no attention head to compare: give at least one pair of Views")
     return Change(*names, config, tuple(records))
 
 
-class _Head(NamedTuple):
-    """The record of a head, its ΔW, and the max-margin matrix of its grown tokens."""
-
-    record: dict[str, Any]
-    change: Floats | None
-    svm: Floats | None
-
-
-def _with_bands(heads: list[_Head]) -> Iterator[dict[str, Any]]:
-    """The records, each with the cosines of its max-margin matrix with the others' ΔW."""
-    for head in heads:
-        others = [
-            cosine_of(other.change, head.svm)
-            for other in heads
-            if other is not head and other.change is not None and head.svm is not None
-        ]
-        if others:
-            head.record["growth_cosine_low"] = float(np.min(others))
-            head.record["growth_cosine_high"] = float(np.max(others))
-        yield head.record
-
-
 @one_thread()
-def _compare_head(before: View, after: View, config: InspectionConfig) -> _Head:
+def _compare_head(
+    before: View, after: View, config: InspectionConfig
+) -> tuple[dict[str, Any], Floats | None, Floats | None]:
+    """The record of a head, its ΔW, and the max-margin matrix of its grown tokens."""
     start = time.process_time()
-    _check_pair(before, after)
+    names = ("ids", "positions")
+    same = all(np.array_equal(getattr(before, name), getattr(after, name)) for name in names)
+    if not same or before.name != after.name:
+        raise BadTokens(
+            f"{before.name} before and {after.name} after see different queries: capture both on "
+            "the same texts and with the same seed"
+        )
     rows = np.flatnonzero(before.valid.sum(axis=1) >= 2)
     if len(rows):
         before, after = before.subset(rows), after.subset(rows)
-    sharp = (sharpness_of(before), sharpness_of(after))
+    sharp = {"before": sharpness_of(before), "after": sharpness_of(after)}
     growth = np.where(after.valid, after.attention() - before.attention(), -np.inf)
     grown = np.flatnonzero(growth.max(axis=1) > GROWN)
     record: dict[str, Any] = dict.fromkeys(CHANGE_FIELDS, np.nan) | {
@@ -250,25 +221,24 @@ def _compare_head(before: View, after: View, config: InspectionConfig) -> _Head:
         "grown": len(grown),
         "fitted": 0,
         "tested": 0,
-        "sharpness_before": sharp[0].mean,
-        "sharpness_after": sharp[1].mean,
-        "sharpened": sharp[1].mean - sharp[0].mean,
-        "saturated_before": sharp[0].saturated,
-        "saturated_after": sharp[1].saturated,
+        "sharpened": sharp["after"].mean - sharp["before"].mean,
         "growth_rule_name": None,
-        "chance": sharp[1].chance,
+        "chance": sharp["after"].chance,
     }
+    for when, found in sharp.items():
+        record |= {f"sharpness_{when}": found.mean, f"saturated_{when}": found.saturated}
     change = svm = None
     if after.space == "features" and before.keys.shape[2:] == after.keys.shape[2:]:
         change = after.W - before.W
         size = float(np.linalg.norm(before.W))
         record["change_norm"] = float(np.linalg.norm(change)) / size if size > 0 else np.nan
-        for name, view in (("cosine_before", before), ("cosine_after", after)):
-            record[name] = _own_cosine(view, config)
+        for when, view in (("before", before), ("after", after)):
+            record[f"cosine_{when}"] = _own_cosine(view, config)
         if len(grown) >= 3:
-            svm = _growth(record, after.subset(grown), growth[grown].argmax(axis=1), change, config)
+            target = growth[grown].argmax(axis=1)
+            svm = _growth(record, after.subset(grown), target, change, config)
     record["seconds"] = time.process_time() - start
-    return _Head(record, change, svm)
+    return record, change, svm
 
 
 def _own_cosine(view: View, config: InspectionConfig) -> float:
@@ -310,18 +280,3 @@ def _growth(
 
 def _order(n: int, config: InspectionConfig) -> Ints:
     return np.random.default_rng(config.seed).permutation(n)
-
-
-def _check_pair(before: View, after: View) -> None:
-    """Raises BadTokens unless both are of one head on the same queries."""
-    same = (
-        (before.layer, before.head) == (after.layer, after.head)
-        and before.ids.shape == after.ids.shape
-        and bool((before.ids == after.ids).all())
-        and bool((before.positions == after.positions).all())
-    )
-    if not same:
-        raise BadTokens(
-            f"{before.name} before and {after.name} after see different queries: capture both on "
-            "the same texts and with the same seed"
-        )

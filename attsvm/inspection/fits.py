@@ -18,7 +18,6 @@ from scipy.sparse.csgraph import connected_components
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm.certificate import Certificate
 from attsvm.errors import ConvergenceWarning
-from attsvm.inspection.margins import by_blocks
 from attsvm.inspection.view import View
 from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
@@ -127,9 +126,7 @@ def cross_entropy(view: View, targets: Floats) -> Floats:
     targets s (n, T): 1 on the chosen key, or the head's own attention (the soft form).
     """
     keys, valid = view.keys.astype(np.float64), view.valid
-    keys = (
-        keys - (keys * valid[:, :, None]).sum(axis=1, keepdims=True) / valid.sum(1)[:, None, None]
-    )
+    keys -= np.einsum("ntd,nt->nd", keys, valid / valid.sum(axis=1, keepdims=True))[:, None]
     keys[~valid] = 0.0
     # W acts on the queries' span alone, and the penalty keeps it there.
     basis, small = np.linalg.qr(view.queries.astype(np.float64).T)
@@ -175,21 +172,16 @@ def agreement_of(view: View, W: Floats, chosen: Ints) -> float:
 
     Keys with the same features count as one.
     """
-    return float(agrees(view, W, chosen).mean())
+    top, rows = logits_by(view, W).argmax(axis=1), np.arange(len(chosen))
+    same = (view.keys[rows, top] == view.keys[rows, chosen]).all(axis=1)
+    return float(((top == chosen) | same).mean())
 
 
-def agrees(view: View, W: Floats, chosen: Ints) -> Bools:
-    """Where (n,) W chooses the same key, or one with the same features."""
-
-    def tops(block: View) -> Ints:
-        slopes = block.queries.astype(np.float64) @ W.T
-        logits = np.matmul(block.keys.astype(np.float64), slopes[:, :, None])[:, :, 0]
-        return np.where(block.valid, logits, -np.inf).argmax(axis=1)
-
-    top = by_blocks(view, tops)
-    rows = np.arange(len(top))
-    same: Bools = (view.keys[rows, top] == view.keys[rows, chosen]).all(axis=1)
-    return (top == chosen) | same
+def logits_by(view: View, W: Floats) -> Floats:
+    """The logits (n, T) that W gives, −inf where a key is not valid."""
+    slopes = view.queries.astype(np.float64) @ W.T
+    logits = np.matmul(view.keys.astype(np.float64), slopes[:, :, None])[:, :, 0]
+    return np.where(view.valid, logits, -np.inf)
 
 
 def cosine_of(A: Floats | None, B: Floats | None) -> float:

@@ -36,7 +36,7 @@ from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.interval import TINY, UNIT
 from attsvm.inspection import attacks
 from attsvm.inspection.config import InspectionConfig
-from attsvm.inspection.margins import WIDER, Margins, margins_of, paired_blocks
+from attsvm.inspection.margins import WIDER, Margins, margins_of
 from attsvm.inspection.view import View
 
 # A radius above this share of the size of what moves counts as stable.
@@ -62,8 +62,11 @@ class Guaranteed(NamedTuple):
 def guarantees(view: View, config: InspectionConfig | None = None) -> Guaranteed:
     """What is guaranteed of each query's choice, with the attacks that check it.
 
-    >>> from attsvm.inspection import capture, untrained_model
-    >>> view = capture(untrained_model(), ["a b c", "c d e", "e f a"], head="L0H1")
+    >>> import torch, transformers
+    >>> from attsvm.inspection import capture
+    >>> config = transformers.GPT2Config(vocab_size=30, n_embd=8, n_layer=2, n_head=2)
+    >>> texts = torch.arange(12).reshape(3, 4)
+    >>> view = capture(transformers.GPT2Model(config), texts, head="L1H0", at=-1)
     >>> found = guarantees(view)
     >>> found.fields["attacks"] > 0, found.fields["violations"]
     (True, 0)
@@ -136,17 +139,9 @@ class Eviction(NamedTuple):
 def eviction_of(view: View, margins: Margins, *, share: float = 0.01) -> Eviction:
     """The keys that each query of a View may drop: those with the lowest logits."""
     order = np.where(view.valid, margins.logits, np.inf).argsort(axis=1, kind="stable")
-    found = []
-    # Where errors overflow nothing is known: infinities and nan pass no comparison below.
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        start = 0
-        for block, own in paired_blocks(view, margins):
-            part = slice(start, start + len(block.queries))
-            start = part.stop
-            prefixes = _prefixes(block, own, order[part], share)
-            known, bound = _longest(prefixes.known), _longest(prefixes.bound)
-            found.append((known, bound, _layer_error(block, prefixes, known)))
-    known, bound, layer = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    prefixes = _prefixes(view, margins, order, share)
+    known, bound = _longest(prefixes.known), _longest(prefixes.bound)
+    layer = _layer_error(view, prefixes, known)
     return Eviction(known, bound, view.valid.sum(axis=1), order, layer)
 
 
@@ -160,6 +155,8 @@ class _Prefixes(NamedTuple):
     unsure: Floats
 
 
+# Where errors overflow nothing is known: infinities and nan pass no comparison.
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def _prefixes(view: View, margins: Margins, order: Ints, share: float) -> _Prefixes:
     n, T = view.valid.shape
     rows = np.arange(n)[:, None]
@@ -202,6 +199,7 @@ def _prefixes(view: View, margins: Margins, order: Ints, share: float) -> _Prefi
     )
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def _layer_error(view: View, prefixes: _Prefixes, count: Ints) -> Floats:
     """How far the layer's output moves at most (n,), over its length, when so many keys go."""
     if view.layer_output is None:
@@ -233,44 +231,34 @@ def cache_of(
     the output of each of these heads at each later query moves by less than the share. Keys are
     tried in the order of the most attention that any later query pays to them, least first.
     """
-    margins = [margins_of(view) for view in views]
-    attention = [view.attention() for view in views]
     shares, tried, broken = [], 0, 0
     moves: list[list[float]] = [[] for _ in views]
     for text in np.unique(rows):
         mine = np.flatnonzero(rows == text)
-        held, T = int(first[mine[0]]), views[0].valid.shape[1]
-        most = np.max([part[mine].max(axis=0) for part in attention], axis=0)
+        parts = [view.subset(mine) for view in views]
+        held, T = int(first[mine[0]]), parts[0].valid.shape[1]
+        most = np.max([part.attention().max(axis=0) for part in parts], axis=0)
         most = np.where(np.arange(T) < held, most, np.inf)  # later keys are not in the cache yet
         order = np.tile(most.argsort(kind="stable"), (len(mine), 1))
-        found = []
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            for view, own in zip(views, margins, strict=True):
-                part = Margins(*(getattr(own, name)[mine] for name in Margins._fields))
-                found.append(_prefixes(view.subset(mine), part, order, config.share))
+        found = [_prefixes(part, margins_of(part), order, config.share) for part in parts]
         fine = np.all([one.known.all(axis=0) for one in found], axis=0)
         count = int(_longest((fine & (np.arange(1, T + 1) <= held))[None])[0])
         shares.append(count / held)
         counts = np.full(len(mine), count)
-        for k, (view, one) in enumerate(zip(views, found, strict=True)):
-            part = view.subset(mine)
+        for own, part, one in zip(moves, parts, found, strict=True):
             error = _layer_error(part, one, counts)
-            moves[k].append(float(error.max()))
+            own.append(float(error.max()))
             for made in (
                 attacks.drop_keys(part, counts, order, share=config.share),
                 attacks.layer_moves(part, counts, order, error),
             ):
                 tried, broken = tried + made.tried, broken + made.broken
-    return [
-        {
-            "cache_evictable": float(np.mean(shares)),
-            "cache_layer_error": max(moves[k]),
-            "cache_texts": len(shares),
-            "attacks": tried if k == 0 else 0,  # counted once for heads that share keys
-            "violations": broken if k == 0 else 0,
-        }
-        for k in range(len(views))
+    same = {"cache_evictable": float(np.mean(shares)), "cache_texts": len(shares)}
+    fields = [
+        {**same, "cache_layer_error": max(own), "attacks": 0, "violations": 0} for own in moves
     ]
+    fields[0] |= {"attacks": tried, "violations": broken}  # counted once
+    return fields
 
 
 class Stability(NamedTuple):
@@ -295,21 +283,17 @@ class Stability(NamedTuple):
         return by_keys, by_query
 
 
-def stability_of(view: View, margins: Margins) -> Stability:
-    """The certified radii of each query of a View."""
-    parts = [
-        np.stack([*_radii(block, own), *_sizes(block)])
-        for block, own in paired_blocks(view, margins)
-    ]
-    return Stability(*np.concatenate(parts, axis=1))
-
-
 # A slope that overflows leaves a radius of 0.
 @np.errstate(over="ignore", invalid="ignore")
-def _radii(view: View, margins: Margins) -> tuple[Floats, Floats]:
+def stability_of(view: View, margins: Margins) -> Stability:
+    """The certified radii of each query of a View."""
     least = np.maximum(margins.least, 0.0)
     by_keys = _least_ratio(least, 2 * _key_slopes(view)[:, None])
-    return by_keys, _least_ratio(least, _query_slopes(view, margins))
+    by_query = _least_ratio(least, _query_slopes(view, margins))
+    keys = np.where(view.valid[:, :, None], view.keys.astype(np.float64), 0.0)
+    size = np.sqrt(np.einsum("ntd,ntd->n", keys, keys) / view.valid.sum(axis=1))
+    query = view.queries[:, : keys.shape[2]].astype(np.float64)
+    return Stability(by_keys, by_query, size, np.sqrt(np.einsum("nd,nd->n", query, query)))
 
 
 def _least_ratio(margin: Floats, slope: Floats) -> Floats:
@@ -354,14 +338,6 @@ def _lengths_above(a: Floats, sizes: Floats, factor: Floats, count: int) -> Floa
     return above
 
 
-def _sizes(view: View) -> tuple[Floats, Floats]:
-    keys = np.where(view.valid[:, :, None], view.keys.astype(np.float64), 0.0)
-    count = view.valid.sum(axis=1)
-    size = np.sqrt(np.einsum("ntd,ntd->n", keys, keys) / count)
-    query = view.queries[:, : keys.shape[2]].astype(np.float64)
-    return size, np.sqrt(np.einsum("nd,nd->n", query, query))
-
-
 def quantized(view: View) -> View:
     """The head with both factors in eight bits per row, a bias as it is."""
     d = view.keys.shape[2]
@@ -372,11 +348,8 @@ def quantized(view: View) -> View:
 
 def kept_under(view: View, margins: Margins, changed: View) -> Bools:
     """Which choices (n,) of a View are certified to stay under the factors of `changed`."""
-    safe = [
-        (own.least > _largest_change(block, changed, own.chosen)).all(axis=1)
-        for block, own in paired_blocks(view, margins)
-    ]
-    return np.concatenate(safe)
+    safe: Bools = (margins.least > _largest_change(view, changed, margins.chosen)).all(axis=1)
+    return safe
 
 
 def rounded_rows(factor: Floats) -> Floats:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from attsvm._utils.files import finite
-from attsvm._utils.progress import Progress, bar
+from attsvm._utils.progress import bar
 from attsvm._utils.result import Result, Summary, Table, frame_of
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.inspection.agreement import NEEDED, THRESHOLDS, rank_correlation
-from attsvm.inspection.capturing import Draw, LayerStates, Run
+from attsvm.inspection.capturing import LayerStates, Run
 from attsvm.inspection.config import InspectionConfig
 from attsvm.inspection.guarantees import cache_of
 from attsvm.inspection.models import TrainedModel, load
-from attsvm.inspection.names import parse_heads
 from attsvm.inspection.pattern import Pattern, pattern
-from attsvm.inspection.record import FIELDS, Measured, measure
+from attsvm.inspection.record import FIELDS, measure
 from attsvm.inspection.view import View
 
 if TYPE_CHECKING:
@@ -96,60 +95,78 @@ class InspectedHead(Result):
         return Summary("InspectedHead", f"{self.name}: {kind}", facts, note=self.sentence())
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Inspection(Table):
-    """Heads, one row each; `attsvm.inspection.FIELDS` says what every column is.
+class HeadTable(Table):
+    """Records of heads, a row each; `fields` says what every column is."""
 
-    model: its name; config: what was spent on each head; heads: in order. texts: how many gave a
-    query; repeated: how many were left out, as their tokens are those of another one.
-
-    >>> from attsvm.inspection import inspect, untrained_model
-    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
-    >>> found = inspect(untrained_model(), texts, heads="L0", quick=True)
-    >>> found.head("L0H1").record["queries"], found.counts()["sink"]
-    (6, 0)
-    """
-
-    model: str
-    config: InspectionConfig
-    heads: tuple[InspectedHead, ...]
-    texts: int
-    repeated: int = 0
-
-    @property
-    def records(self) -> list[dict[str, Any]]:
-        """The rows."""
-        return [head.record for head in self.heads]
-
-    def head(self, name: str) -> InspectedHead:
-        """The head of this name."""
-        layers = max(record["layer"] for record in self.records) + 1
-        counts = [0] * layers
-        for record in self.records:
-            counts[record["layer"]] = max(counts[record["layer"]], record["head"] + 1)
-        wanted = parse_heads(name, counts)
-        for head in self.heads:
-            if [(head.record["layer"], head.record["head"])] == wanted:
-                return head
-        raise Unsupported(f"{name} was not inspected: {', '.join(h.name for h in self.heads)}")
+    fields: ClassVar[dict[str, str]]
+    records: Sequence[dict[str, Any]]
 
     def columns(self) -> dict[str, Any]:
-        """A column per field of `attsvm.inspection.FIELDS`: arrays of numbers, lists of words."""
-        return {name: _column([record[name] for record in self.records]) for name in FIELDS}
+        """A column per field: arrays of numbers, lists of words."""
+        found = {}
+        for name in self.fields:
+            values = [record[name] for record in self.records]
+            plain = any(isinstance(x, str | bool) or x is None for x in values)
+            found[name] = values if plain else np.array(values)
+        return found
 
     def to_frame(self) -> Any:
         """A row per head (pandas), by its name."""
         return super().to_frame().set_index("name")
 
-    def counts(self, field: str = "kind") -> dict[str, int]:
-        """How many heads there are of each kind; `content_kind`: once special keys are removed."""
-        words = [record[field] for record in self.records]
-        return {kind: words.count(kind) for kind in KINDS}
-
     def correlation(self, one: str = "sharpness", other: str = "cosine") -> float:
         """The rank correlation of two columns over heads."""
         columns = self.columns()
         return rank_correlation(columns[one], columns[other])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Inspection(HeadTable):
+    """Heads, one row each; `attsvm.inspection.FIELDS` says what every column is.
+
+    model: its name; config: what was spent on each head; heads: in order. texts: how many gave a
+    query; repeated: how many were left out, as their tokens are those of another one.
+
+    >>> import torch, transformers
+    >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16}
+    >>> config = transformers.BertConfig(vocab_size=30, num_hidden_layers=1, **sizes)
+    >>> found = inspect(transformers.BertModel(config), torch.arange(24).reshape(6, 4))
+    >>> found.head("L0H1").record["queries"], found.counts()["sink"]
+    (6, 0)
+    """
+
+    fields: ClassVar[dict[str, str]] = FIELDS
+    model: str
+    config: InspectionConfig
+    heads: tuple[InspectedHead, ...]
+    repeated: int = 0
+
+    @property
+    def records(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        """The rows."""
+        return [head.record for head in self.heads]
+
+    @property
+    def texts(self) -> int:
+        """How many texts gave a query."""
+        return max(int(record["queries"]) for record in self.records)
+
+    def head(self, name: str) -> InspectedHead:
+        """The head of this name."""
+        named = {head.name: head for head in self.heads}
+        layer, dot, head = str(name).upper().partition(".")
+        found = named.get(f"L{layer}H{head}" if dot else layer)
+        if found is None:
+            raise Unsupported(
+                f"{name} was not inspected: heads run from {self.heads[0].name} to "
+                f"{self.heads[-1].name}"
+            )
+        return found
+
+    def counts(self, field: str = "kind") -> dict[str, int]:
+        """How many heads there are of each kind; `content_kind`: once special keys are removed."""
+        words = [record[field] for record in self.records]
+        return {kind: words.count(kind) for kind in KINDS}
 
     def plot(self, *, style: str = "screen") -> Figure:
         """Sharpness against norm ratio of every head, beside its nulls."""
@@ -159,46 +176,39 @@ class Inspection(Table):
 
     def as_json(self) -> dict[str, Any]:
         """Everything as plain numbers, words and lists; None for what is not known."""
-        plain: dict[str, Any] = finite(
-            {
-                "model": self.model,
-                "config": vars(self.config),
-                "quick": self.config.fit < InspectionConfig.fit,
-                "needed": NEEDED,
-                "texts": self.texts,
-                "repeated": self.repeated,
-                "fields": FIELDS,
-                "thresholds": THRESHOLDS,
-                "heads": self.records,
-                "details": [head.details for head in self.heads],
-                "kinds": self.counts(),
-                "content_kinds": self.counts("content_kind"),
-            }
-        )
+        found = {
+            "model": self.model,
+            "config": vars(self.config),
+            "quick": self.config.fit < InspectionConfig.fit,
+            "needed": NEEDED,
+            "texts": self.texts,
+            "repeated": self.repeated,
+            "fields": FIELDS,
+            "thresholds": THRESHOLDS,
+            "heads": self.records,
+            "details": [head.details for head in self.heads],
+            "kinds": self.counts(),
+            "content_kinds": self.counts("content_kind"),
+        }
+        plain: dict[str, Any] = finite(found)
         return plain
 
     def _card(self) -> Summary:
         shown = ("name", "kind", "sharpness", "rule_agreement", "svm_agreement", "norm_ratio")
-        table = {name: [record[name] for record in self.records] for name in shown}
+        kinds, rest = (
+            ", ".join(f"{count} {kind}" for kind, count in self.counts(field).items())
+            for field in ("kind", "content_kind")
+        )
+        if not any(self.counts().values()):
+            kinds = f"a fit needs at least {NEEDED} queries"
         facts = {
-            "special keys removed": _in_words(self.counts("content_kind")),
+            "special keys removed": rest,
             "attacks on guarantees": sum(record["attacks"] for record in self.records),
             "violations": sum(record["violations"] for record in self.records),
         }
-        said = f"{self.model}, {len(self.heads)} attention heads: {_in_words(self.counts())}"
-        if not any(self.counts().values()):
-            said += f"; a fit needs at least {NEEDED} queries"
+        table = {name: [record[name] for record in self.records] for name in shown}
+        said = f"{self.model}, {len(self.heads)} attention heads: {kinds}"
         return Summary("Inspection", said, facts, table)
-
-
-def _in_words(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count} {kind}" for kind, count in counts.items())
-
-
-def _column(values: list[Any]) -> Any:
-    if any(isinstance(value, str | bool) or value is None for value in values):
-        return values
-    return np.array(values)
 
 
 def inspect(
@@ -235,31 +245,27 @@ def inspect(
     `norm_ratio` beside `norm_ratio_rotated` and `norm_ratio_spectrum`, and `svm_agreement` beside
     `rule_agreement`.
 
-    >>> from attsvm.inspection import untrained_model
-    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
-    >>> found = inspect(untrained_model(), texts, heads="L1H0", quick=True)
-    >>> found.to_frame()["queries"]
+    >>> import torch, transformers
+    >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16}
+    >>> config = transformers.BertConfig(vocab_size=30, num_hidden_layers=2, **sizes)
+    >>> model = transformers.BertModel(config)  # any model of transformers
+    >>> found = inspect(model, torch.arange(24).reshape(6, 4), heads="L1H0", quick=True)
+    >>> found.to_frame()[["queries", "keys"]]
+          queries  keys
     name
-    L1H0    6
-    Name: queries, dtype: int64
+    L1H0        6   4.0
     """
     config = config or config_of(queries=queries, quick=quick, seed=seed)
     known = load(model, tokenizer)
-    heads_of = HeadViews(known, texts, heads=heads, length=length, at=at, config=config)
+    views = HeadViews(known, texts, heads=heads, length=length, at=at, config=config)
     found: list[InspectedHead] = []
-    count = len(heads_of.wanted)
-    with bar(f"{count} attention heads", late=True) as show:
-        for view, cache in heads_of:
-            done = len(found)
-
-            def tell(share: float, said: str, name: str = view.name, done: int = done) -> None:
-                if show is not None:
-                    show((done + share) / count, f"{name}, {said}")
-
-            found.append(_inspected(measure(view, config, cache=cache, tell=tell), known))
-    texts = max(int(head.record["queries"]) for head in found)
-    repeated = heads_of.repeated + heads_of.count - texts
-    return Inspection(known.name, config, tuple(found), texts, repeated)
+    with bar(f"{len(views.wanted)} attention heads", late=True) as show:
+        for view, cache in views:
+            found.append(InspectedHead(*measure(view, config, cache=cache), known))
+            if show is not None:
+                show(len(found) / len(views.wanted), view.name)
+    done = Inspection(known.name, config, tuple(found))
+    return replace(done, repeated=views.repeated + views.count - done.texts)
 
 
 def config_of(*, queries: int | None, quick: bool, seed: int) -> InspectionConfig:
@@ -273,38 +279,24 @@ def config_of(*, queries: int | None, quick: bool, seed: int) -> InspectionConfi
 
 
 def inspect_views(
-    views: Iterable[View],
-    *,
-    name: str = "views",
-    config: InspectionConfig | None = None,
-    progress: Progress | None = None,
+    views: Iterable[View], *, name: str = "views", config: InspectionConfig | None = None
 ) -> Inspection:
-    """The Inspection of heads given as Views: of `attsvm.inspection.capture`, or custom ones.
+    """The Inspection of heads given as Views: of `capture`, of `attsvm.torch`, or custom ones.
 
-    progress: called with how many heads are done, parts of one included, and what comes next.
-
-    >>> from attsvm.inspection import capture, untrained_model
-    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
-    >>> view = capture(untrained_model(), texts, head="L0H1")
-    >>> len(inspect_views([view], config=InspectionConfig.quick()).records)
-    1
+    >>> from attsvm.inspection import View
+    >>> keys, rows = np.tile(np.eye(3), (4, 1, 1)), np.ones((4, 3), dtype=bool)
+    >>> factors = {"key_factor": np.eye(3), "query_factor": np.eye(3), "values": keys}
+    >>> places = {"valid": rows, "special": ~rows, "ids": rows * 1, "positions": np.arange(4) % 3}
+    >>> own = {"keys": keys, "queries": keys[0][[0, 1, 2, 0]], "texts": (("a", "b", "c"),) * 4}
+    >>> found = inspect_views([View(layer=0, head=1, **own, **factors, **places)])
+    >>> found.records[0]["name"], found.records[0]["violations"]
+    ('L0H1', 0)
     """
     config = config or InspectionConfig()
-    found: list[InspectedHead] = []
-    for view in views:
-
-        def tell(share: float, said: str, name: str = view.name, done: int = len(found)) -> None:
-            if progress is not None:
-                progress(done + share, f"{name}, {said}")
-
-        found.append(_inspected(measure(view, config, tell=tell), None))
+    found = tuple(InspectedHead(*measure(view, config)) for view in views)
     if not found:
         raise BadTokens("there is no attention head to inspect: give at least one View")
-    return Inspection(name, config, tuple(found), max(len(head.queries) for head in found))
-
-
-def _inspected(found: Measured, known: TrainedModel | None) -> InspectedHead:
-    return InspectedHead(found.record, found.details, found.queries, known)
+    return Inspection(name, config, found)
 
 
 class HeadViews:
@@ -324,11 +316,10 @@ class HeadViews:
         at: int | None,
         config: InspectionConfig,
     ) -> None:
-        if length is not None and known.longest is not None and length == LENGTH:
-            length = min(length, known.longest)
+        length = min(LENGTH, known.longest or LENGTH) if length == LENGTH else length
         self.run = Run(known, texts, length=length)
         self.config, self.at = config, at
-        self.wanted = parse_heads(heads, [layer.heads for layer in self.run.layers])
+        self.wanted = self.run.wanted(heads)
         kept = self.run.inputs.first_of_each()
         self.repeated = len(self.run.inputs) - len(kept)
         self.run.inputs = self.run.inputs.subset(kept)
@@ -336,7 +327,7 @@ class HeadViews:
 
     def __iter__(self) -> Iterator[tuple[View, dict[str, Any] | None]]:
         run, config = self.run, self.config
-        rows, positions = run.draw(Draw(self.count, config.seed, at=self.at))
+        rows, positions = run.draw(self.count, config.seed, self.at)
         n = len(rows)
         rows, positions, first = self._with_cache(rows, positions)
         for states in run.states(sorted({layer for layer, _ in self.wanted}), rows, positions):

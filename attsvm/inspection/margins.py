@@ -11,16 +11,14 @@ absolute terms: a share UNIT of that sum then bounds both kinds of error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Bools, Floats, Ints, floats
 from attsvm._utils.interval import TINY, UNIT
 from attsvm.errors import BadTokens
-from attsvm.inspection.view import BLOCK, View
+from attsvm.inspection.view import View
 
 # Each bound is widened by this, for the rounding of the bound itself.
 WIDER = 1.01
@@ -70,39 +68,10 @@ def rounding_of(view: View) -> Floats:
     count = d + h + view.queries.shape[1] + 12
     K, Q = np.abs(view.key_factor), np.abs(view.query_factor)
 
-    def part(block: View) -> Floats:
-        keys = np.abs(block.keys.astype(np.float64))
-        q = np.abs(block.queries.astype(np.float64)) @ Q.T + TINY
-        sizes: Floats = np.matmul(keys, (q @ K + TINY)[:, :, None])[:, :, 0]
-        return count * UNIT * WIDER * sizes + TINY
-
-    return by_blocks(view, part)
-
-
-def by_blocks(view: View, function: Callable[[View], NDArray[Any]]) -> NDArray[Any]:
-    """The arrays that a function returns for blocks of queries, one after the other."""
-    return np.concatenate([function(block) for block in blocks(view)])
-
-
-def blocks(view: View) -> Iterator[View]:
-    """Views of a few queries each, so that what is computed of one fits in memory."""
-    n, T, d = view.keys.shape
-    step = max(1, BLOCK // (T * d))
-    if step >= n:
-        yield view
-        return
-    for start in range(0, n, step):
-        yield view.subset(np.arange(start, min(start + step, n)))
-
-
-def paired_blocks(view: View, margins: Margins) -> Iterator[tuple[View, Margins]]:
-    """The blocks of a View, each with the margins of its queries."""
-    start = 0
-    for block in blocks(view):
-        rows = slice(start, start + len(block.queries))
-        start = rows.stop
-        own = {name: getattr(margins, name)[rows] for name in Margins._fields}
-        yield block, Margins(**own)
+    keys, queries = (np.abs(x.astype(np.float64)) for x in (view.keys, view.queries))
+    slopes = (queries @ Q.T + TINY) @ K + TINY
+    sizes: Floats = np.matmul(keys, slopes[:, :, None])[:, :, 0]
+    return count * UNIT * WIDER * sizes + TINY
 
 
 def check_numbers(view: View) -> None:

@@ -7,8 +7,7 @@ rxnfp and rxnmapper keep their weights in pickles, which torch's restricted read
 from __future__ import annotations
 
 import json
-import string
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -27,7 +26,6 @@ SMILES = (
     r"\%\([0-9]{3}\)|\[[^\]]+\]|Br?|Cl?|N|O|S|P|F|I|b|c|n|o|s|p|\||\(|\)|\.|=|#|-|\+|\\|\/|:|~|@|\?"
     r"|>>?|\*|\$|\%[0-9]{2}|[0-9]"
 )
-_MARKS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
@@ -155,40 +153,35 @@ def _stored(model: str | Path, tokenizer: Any) -> TrainedModel:
     _, transformers = libraries()
     if not (folder / "config.json").is_file():
         raise BadTokens(f"{folder} has no config.json: give the folder of a model")
-    config = None
-    if package is not None:
-        entries = json.loads((folder / "config.json").read_text("utf-8"))
-        config = transformers.AutoConfig.for_model(**{"model_type": package.family} | entries)
     pickles = sorted(file for pattern in _PICKLES for file in folder.glob(pattern))
     if package is None and pickles and not any(folder.glob("*.safetensors")):
         raise Unsupported(
             f"{folder} keeps its weights in a pickle ({pickles[0].name}), which can run code when "
             "it is read; if you trust it, load it with transformers and give the model itself"
         )
+    given: dict[str, Any] = {"local_files_only": True}
+    weights: dict[str, Any] = {"attn_implementation": "sdpa", "use_safetensors": True}
     try:
+        if package is not None:
+            entries = json.loads((folder / "config.json").read_text("utf-8"))
+            config = {"model_type": package.family} | entries
+            weights = {"config": transformers.AutoConfig.for_model(**config)}
         with _quiet(transformers):
-            loaded = transformers.AutoModel.from_pretrained(
-                folder,
-                config=config,
-                local_files_only=True,
-                attn_implementation="sdpa",
-                use_safetensors=True if package is None else None,
-            )
-        if tokenizer is None and (package is None or not package.smiles):
-            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            loaded = transformers.AutoModel.from_pretrained(folder, **given, **weights)
+        if tokenizer is None and package is not None and package.smiles:
+            words = (folder / "vocab.txt").read_text("utf-8").splitlines()
+            tokenizer = smiles_tokenizer(words)
+        elif tokenizer is None:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **given)
     except Exception as error:  # transformers raises its readers' own errors, some of them bare
         said = " ".join(str(error).split())[:300]
         raise BadTokens(f"{folder} cannot be read by transformers ({said})") from error
-    if package is None:
-        return TrainedModel(folder.resolve().name, loaded, tokenizer)
-    if tokenizer is None:
-        words = (folder / "vocab.txt").read_text("utf-8").splitlines()
-        tokenizer = words_tokenizer(words, SMILES)
-    return TrainedModel(str(model), loaded, tokenizer, "reactions" if package.smiles else "prose")
+    sample = "reactions" if package is not None and package.smiles else "prose"
+    return TrainedModel(str(model) if package else folder.resolve().name, loaded, tokenizer, sample)
 
 
 @contextmanager
-def _quiet(transformers: Any) -> Any:
+def _quiet(transformers: Any) -> Iterator[None]:
     """transformers without its bars and reports of unused weights."""
     logging = transformers.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -221,53 +214,16 @@ def _folder(model: str | Path) -> Path:
     raise Unsupported(f"{shown} is neither a folder nor a known model: {', '.join(PACKAGES)}")
 
 
-def words_tokenizer(words: Sequence[str], pattern: str | None = None) -> Any:
-    """A tokenizer of these words, parted by blanks or by a pattern, between [CLS] and [SEP]."""
+def smiles_tokenizer(words: Sequence[str]) -> Any:
+    """A tokenizer that cuts SMILES strings into these words, between [CLS] and [SEP]."""
     tokenizers, (_, transformers) = import_module("tokenizers"), libraries()
     numbers = {word: k for k, word in enumerate(words)}
     made = tokenizers.Tokenizer(tokenizers.models.WordLevel(numbers, unk_token="[UNK]"))
-    cuts = tokenizers.pre_tokenizers
-    made.pre_tokenizer = (
-        cuts.WhitespaceSplit()
-        if pattern is None
-        else cuts.Split(tokenizers.Regex(pattern), "removed", invert=True)
-    )
+    cut = tokenizers.Regex(SMILES)
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Split(cut, "removed", invert=True)
+    ends = [(mark, numbers[mark]) for mark in ("[CLS]", "[SEP]")]
     made.post_processor = tokenizers.processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        special_tokens=[(mark, numbers[mark]) for mark in ("[CLS]", "[SEP]")],
+        single="[CLS] $A [SEP]", special_tokens=ends
     )
-    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-    marks = {name: mark for name, mark in zip(names, _MARKS, strict=True) if mark in numbers}
+    marks = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
     return transformers.PreTrainedTokenizerFast(tokenizer_object=made, **marks)
-
-
-def untrained_model(
-    *, layers: int = 2, heads: int = 2, width: int = 4, seed: int = 0
-) -> TrainedModel:
-    """A BERT with random weights that reads single letters between [CLS] and [SEP].
-
-    >>> untrained_model()
-    TrainedModel(untrained: BertModel)
-      kind        bert
-      parameters  1,816
-      positions   64
-      tokenizer   TokenizersBackend
-    """
-    torch, transformers = libraries()
-    d = heads * width
-    config = transformers.BertConfig(
-        vocab_size=len(_MARKS) + 26,
-        hidden_size=d,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        intermediate_size=2 * d,
-        max_position_embeddings=64,
-    )
-    model = transformers.BertModel(config, add_pooling_layer=False).eval()
-    draw = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for name, x in model.named_parameters():
-            if "LayerNorm" not in name:
-                x.copy_(torch.randn(x.shape, generator=draw) / x.shape[-1] ** 0.5)
-    tokenizer = words_tokenizer([*_MARKS, *string.ascii_lowercase])
-    return TrainedModel("untrained", model, tokenizer)

@@ -39,14 +39,13 @@ _SPANNED = 1e-9
 class NormRatio(NamedTuple):
     """lower ≤ least norm / ‖W‖ ≤ upper, certified, over `queries` queries with a choice.
 
-    seen: an estimate, upper divided by the norm of the part of W that these queries see; cosine:
-    between W and the W' found (nan without one). Ties have no gap to keep and are left out.
+    seen: an estimate, upper divided by the norm of the part of W that these queries see. Ties have
+    no gap to keep and are left out.
     """
 
     lower: float
     upper: float
     seen: float
-    cosine: float
     queries: int
 
 
@@ -55,12 +54,12 @@ def norm_ratio_of(view: View, norm: str = "frobenius") -> NormRatio:
     margins = margins_of(view)
     rows = np.flatnonzero(~margins.tied & np.isfinite(margins.gap))
     if not len(rows):
-        return NormRatio(np.nan, np.nan, np.nan, np.nan, 0)
+        return NormRatio(np.nan, np.nan, np.nan, 0)
     view, gap, chosen = view.subset(rows), margins.gap[rows], margins.chosen[rows]
     # The true gaps lie between `least` and `gap`, which is what W' must keep.
     least = margins.least[rows].min(axis=1)
     gap = gap + (gap - least)
-    U, S, V = decompose(view)
+    _, S, V = decompose(view)
     size = float(norm_of(norm).value(np.diag(S)))
     unsure = _rounding(view) + _ROUNDED * size
     best = quietly(Problem.of(tokens_of(view, chosen), chosen, b=gap), norm)
@@ -71,13 +70,8 @@ def norm_ratio_of(view: View, norm: str = "frobenius") -> NormRatio:
     basis = basis[:, sizes > _SPANNED * sizes[0]]
     part = (V.T @ basis) * S[:, None]
     seen = float(norm_of(norm).value(part))
-    cosine = np.nan
-    if best.W is not None:
-        W = (U * S) @ V.T
-        cosine = float((best.W * W).sum() / np.linalg.norm(best.W) / np.linalg.norm(W))
-    return NormRatio(
-        lower, upper, min(upper * size / seen, 1.0) if seen > 0 else np.nan, cosine, len(rows)
-    )
+    ratio = min(upper * size / seen, 1.0) if seen > 0 else np.nan
+    return NormRatio(lower, upper, ratio, len(rows))
 
 
 def _rounding(view: View) -> float:

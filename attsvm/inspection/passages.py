@@ -7,7 +7,6 @@ from importlib.resources import files
 from pathlib import Path
 
 from attsvm._utils.files import check_in
-from attsvm._utils.memory import require
 from attsvm.errors import BadTokens, Unsupported
 
 SAMPLES = ("prose", "reactions")
@@ -26,19 +25,12 @@ def read_passages(file: str | Path) -> list[str]:
     """
     file = Path(file)
     check_in(file, "a text file in UTF-8")
-    require(4.0 * file.stat().st_size, file.name, use="a shorter file")
-    raw = file.read_bytes()
     try:
-        text = raw.decode("utf-8-sig")
+        text = file.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        raise BadTokens(
-            f"{file} is not UTF-8: line {line} has the byte 0x{raw[error.start]:02x}; save it anew"
-        ) from error
-    if "\0" in text:
-        raise BadTokens(f"{file} is not a text: it holds zero bytes")
+        raise BadTokens(f"{file} is not UTF-8 ({error.reason}): save it anew") from error
     found = passages_of(text)
-    if not found:
+    if not found or "\0" in text:
         raise BadTokens(f"{file} holds no text: write passages, with blank lines between them")
     return found
 

@@ -14,7 +14,6 @@ from attsvm.inspection.capturing import Run
 from attsvm.inspection.guarantees import stability_of
 from attsvm.inspection.margins import margins_of
 from attsvm.inspection.models import load
-from attsvm.inspection.names import parse_heads
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -72,24 +71,22 @@ def pattern(model: Any, text: Any, *, head: str, tokenizer: Any = None) -> Patte
 
     model, tokenizer: as in `attsvm.inspect`. text: a string, a row of token ids, or one image.
 
-    >>> from attsvm.inspection import untrained_model
-    >>> found = pattern(untrained_model(), "a b c", head="L1H0")
+    >>> import torch, transformers
+    >>> config = transformers.GPT2Config(vocab_size=30, n_embd=8, n_layer=2, n_head=2)
+    >>> found = pattern(transformers.GPT2Model(config), torch.arange(4), head="L1H0")
     >>> found.tokens, found.attention.shape, found.attention.sum(axis=1).round(6)
-    (('[CLS]', 'a', 'b', 'c', '[SEP]'), (5, 5), array([1., 1., 1., 1., 1.]))
+    (('0', '1', '2', '3'), (4, 4), array([1., 1., 1., 1.]))
     """
     known = load(model, tokenizer)
-    rows = [text] if isinstance(text, str | list) else text
-    if not isinstance(rows, list):  # a tensor of ids, or an image, without or with its first axis
+    if isinstance(text, str | list):
+        rows = [text]
+    else:  # token ids or an image, with a first axis or without
         rows = text[None] if text.ndim in (1, 3) else text
     run = Run(known, rows)
     if len(run.inputs) != 1:
         raise Unsupported(f"text has {len(run.inputs)} rows: give one")
-    wanted = parse_heads(head, [layer.heads for layer in run.layers])
-    if len(wanted) != 1:
-        raise Unsupported(f"head is {head!r}: name one, such as L{wanted[0][0]}H{wanted[0][1]}")
     L = int(run.inputs.lengths[0])
-    (states,) = run.states([wanted[0][0]], np.zeros(L, dtype=np.int64), np.arange(L))
-    (view,) = states.views([wanted[0][1]])
+    view = run.view(head, np.zeros(L, dtype=np.int64), np.arange(L))
     margins = margins_of(view)
     by_keys, by_query = stability_of(view, margins).shares
     return Pattern(

@@ -13,7 +13,6 @@ import numpy as np
 
 from attsvm._utils.memory import require
 from attsvm._utils.parallel import one_thread
-from attsvm._utils.progress import Progress
 from attsvm.errors import TooLarge
 from attsvm.inspection.agreement import (
     NEEDED,
@@ -24,6 +23,7 @@ from attsvm.inspection.agreement import (
     split,
 )
 from attsvm.inspection.config import InspectionConfig
+from attsvm.inspection.fits import logits_by
 from attsvm.inspection.guarantees import Guaranteed, guarantees
 from attsvm.inspection.margins import choosing, margins_of
 from attsvm.inspection.norm_ratio import NULLS, decompose, norm_ratio_of, null_ratios
@@ -126,15 +126,12 @@ def measure(
     config: InspectionConfig | None = None,
     *,
     cache: dict[str, Any] | None = None,
-    tell: Progress | None = None,
 ) -> Measured:
     """Every field of FIELDS for a head, sample texts, its gaps, and its queries.
 
-    cache: the fields on the cache of keys; tell: called with the share of the work that is done and
-    what comes next. Raises BadTokens where no query has two keys.
+    cache: the fields on the cache of keys. Raises BadTokens where no query has two keys.
     """
     config = config or InspectionConfig()
-    say = tell or (lambda share, said: None)
     start = time.process_time()
     view = choosing(view)
     _check_memory(view, config)
@@ -155,7 +152,6 @@ def measure(
         "special_attention": sharp.special,
         "chance": sharp.chance,
     }
-    say(0.0, "guarantees and attacks")
     certain = guarantees(view, config)
     found |= certain.fields | {
         name: value + certain.fields.get(name, 0) for name, value in (cache or {}).items()
@@ -163,9 +159,7 @@ def measure(
     gaps: dict[str, Any] = {}
     if len(view.queries) >= NEEDED:
         parts = split(view, fit=config.fit, test=config.test, seed=config.seed)
-        say(0.1, "fits to its choices")
         agreed = held_out(parts, seed=config.seed, cross=config.cross)
-        say(0.35, "fits without special keys")
         content, without = _content_fields(view, config)
         found |= _agreement_fields(agreed, "") | content
         found |= {
@@ -174,7 +168,6 @@ def measure(
             "tested": agreed.tested,
             "ease": agreed.ease,
         }
-        say(0.55, "norm ratio beside nulls")
         found |= _norm_fields(parts.fit, config)
         gaps = _sorted_gaps(agreed)
     details = {"name": view.name, "samples": _samples(view, certain), "gaps": gaps}
@@ -265,7 +258,7 @@ def _samples(view: View, found: Guaranteed) -> list[dict[str, Any]]:
     out = []
     for i, (tokens, attention) in enumerate(zip(part.texts, part.attention(), strict=True)):
         dropped = int(found.queries["evictable"][i])
-        own = {name: float(found.queries[name][i]) for name in ("gap", "key_radius")}
+        radii = ("key_radius", "query_radius", "int8_safe")
         out.append(
             {
                 "tokens": list(tokens),
@@ -274,9 +267,7 @@ def _samples(view: View, found: Guaranteed) -> list[dict[str, Any]]:
                 "valid": [bool(v) for v in view.valid[i, : len(tokens)]],
                 "chosen": int(found.queries["chosen"][i]),
                 "evictable": sorted(int(t) for t in found.order[i, :dropped]),
-                "query_radius": float(found.queries["query_radius"][i]),
-                "int8_safe": float(found.queries["int8_safe"][i]),
-                **own,
+                **{name: float(found.queries[name][i]) for name in radii},
             }
         )
     return out
@@ -316,10 +307,8 @@ def _sorted_gaps(agreed: HeldOutAgreement) -> dict[str, Any]:
     size, length = float(np.linalg.norm(fit.W)), float(np.linalg.norm(found.W))
     if not size > 0 or not length > 0:
         return {}
-    slopes = fit.queries @ found.W.T
-    logits = np.matmul(fit.keys.astype(np.float64), slopes[:, :, None])[:, :, 0]
-    at = np.arange(len(chosen))
-    rival = np.where(fit.valid, logits, -np.inf)
+    logits, at = logits_by(fit, found.W), np.arange(len(chosen))
+    rival = logits.copy()
     rival[at, chosen] = -np.inf
     best = found.certificate
     return {

@@ -96,8 +96,6 @@ def read_inputs(known: TrainedModel, texts: Any, *, length: int | None) -> Input
     of them, or images as the model takes them. length: tokens that a text is cut to.
     """
     torch, _ = libraries()
-    if length is not None and (not isinstance(length, int | np.integer) or length < 0):
-        raise BadTokens(f"length is {length!r}; it must be a whole number from 0")
     texts = known.sample_texts() if texts is None else texts
     if isinstance(texts, Path | str):
         texts = read_passages(texts)
@@ -121,7 +119,7 @@ def _texts(known: TrainedModel, texts: Sequence[str], length: int | None) -> Inp
             raise BadTokens(f"text {i} has half of a letter, which no file in UTF-8 holds")
     marks = tokenizer.num_special_tokens_to_add()
     most = longest or 1 << 30
-    if length is not None and not marks < length <= most:
+    if length is not None and not (isinstance(length, int) and marks < length <= most):
         raise BadTokens(f"length is {length}: give {marks + 1} to {most}, the positions it has")
     found = tokenizer(
         list(texts),
@@ -130,23 +128,11 @@ def _texts(known: TrainedModel, texts: Sequence[str], length: int | None) -> Inp
         return_special_tokens_mask=True,
         verbose=False,
     )
-    own = set(tokenizer.all_special_ids)
-    rows, special = found["input_ids"], []
-    for i, (ids, mask) in enumerate(zip(rows, found["special_tokens_mask"], strict=True)):
-        if len(ids) - sum(mask) < 1:
+    rows, marks_of = found["input_ids"], found["special_tokens_mask"]
+    for i, (ids, mask) in enumerate(zip(rows, marks_of, strict=True)):
+        if len(ids) == sum(mask):
             raise BadTokens(f"text {i} has no tokens ({texts[i][:40]!r}): leave it out")
-        special.append([bool(mark) or k in own for k, mark in zip(ids, mask, strict=True)])
-    return _filled(rows, special, [_words(tokenizer, ids) for ids in rows])
-
-
-def _words(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
-    """The tokens as a reader knows them: the mark of a blank and bytes written as letters are put
-    back."""
-    words = tokenizer.convert_ids_to_tokens(list(ids))
-    kind = type(getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)).__name__
-    if kind == "ByteLevel":
-        return tuple(tokenizer.decode([k]) for k in ids)
-    return tuple(word.replace("\N{LOWER ONE EIGHTH BLOCK}", " ") for word in words)
+    return _filled(known, rows, marks_of)
 
 
 def _ids(known: TrainedModel, texts: Any, length: int | None) -> Inputs:
@@ -161,11 +147,7 @@ def _ids(known: TrainedModel, texts: Any, length: int | None) -> Inputs:
                 "floats"
             )
         rows.append([int(k) for k in array[:length]])
-    own = set() if known.tokenizer is None else set(known.tokenizer.all_special_ids)
-    special = [[k in own for k in row] for row in rows]
-    if known.tokenizer is None:
-        return _filled(rows, special, [tuple(map(str, row)) for row in rows])
-    return _filled(rows, special, [_words(known.tokenizer, row) for row in rows])
+    return _filled(known, rows, [[0] * len(row) for row in rows])
 
 
 def _images(known: TrainedModel, images: Any) -> Inputs:
@@ -190,14 +172,27 @@ def patches(known: TrainedModel, inputs: Inputs, count: int) -> Inputs:
     return replace(inputs, ids=ids, valid=ids >= 0, special=special, tokens=(words,) * n)
 
 
-def _filled(rows: Any, special: Any, words: Any) -> Inputs:
-    """Rows of unequal length in arrays."""
+def _filled(known: TrainedModel, rows: Any, marks: Any) -> Inputs:
+    """Rows of token ids of unequal length in arrays; marks: 1 for a special token."""
+    own = known.tokenizer
+    names = set() if own is None else set(own.all_special_ids)
     shape = len(rows), max(map(len, rows))
-    ids, marks = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=bool)
+    ids, special = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=bool)
     valid = np.zeros(shape, dtype=bool)
-    for i, (row, own) in enumerate(zip(rows, special, strict=True)):
-        ids[i, : len(row)], marks[i, : len(row)], valid[i, : len(row)] = row, own, True
-    return Inputs(ids, valid, marks, tuple(words))
+    for i, (row, mark) in enumerate(zip(rows, marks, strict=True)):
+        ids[i, : len(row)], valid[i, : len(row)] = row, True
+        special[i, : len(row)] = [bool(m) or k in names for m, k in zip(mark, row, strict=True)]
+    if own is None:
+        words = [tuple(map(str, row)) for row in rows]
+    elif type(getattr(own, "decoder", None)).__name__ == "ByteLevel":  # bytes are put back
+        words = [tuple(own.decode([k]) for k in row) for row in rows]
+    else:
+        blank = "\N{LOWER ONE EIGHTH BLOCK}"  # how some tokenizers write one
+        words = [
+            tuple(word.replace(blank, " ") for word in own.convert_ids_to_tokens(row))
+            for row in rows
+        ]
+    return Inputs(ids, valid, special, tuple(words))
 
 
 def _checked(known: TrainedModel, found: Inputs) -> Inputs:

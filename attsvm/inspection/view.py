@@ -22,9 +22,6 @@ from attsvm._utils.result import Result, Summary
 from attsvm.errors import BadTokens
 from attsvm.inspection.names import head_name
 
-# Numbers cast to double precision at once.
-BLOCK = 1 << 22
-
 
 class LayerOutput(NamedTuple):
     """What a head adds to its layer: factor (D, hv) of its output, and the layer's own output
@@ -89,33 +86,22 @@ class View(Result):
     layer_output: LayerOutput | None = None
 
     def __post_init__(self) -> None:
-        if self.keys.ndim != 3 or 0 in self.keys.shape:
+        n, T, d = self.keys.shape if self.keys.ndim == 3 else (0, 0, 0)
+        h, dq, hv = len(self.key_factor), self.queries.shape[-1], self.values.shape[-1]
+        if 0 in (n, T, d) or dq not in (d, d + 1):
             raise BadTokens(
-                f"keys has shape {self.keys.shape}; it must be (n, T, d), none of them 0"
+                f"keys has shape {self.keys.shape} and queries {self.queries.shape}; they must be "
+                "(n, T, d), none of them 0, and (n, d), or (n, d + 1) with a last 1 for a bias"
             )
-        n, T, d = self.keys.shape
-        if self.queries.ndim != 2 or self.queries.shape[1] not in (d, d + 1):
-            raise BadTokens(
-                f"queries has shape {self.queries.shape}; it must be ({n}, {d}), or ({n}, {d + 1}) "
-                "with a last 1 for a bias"
-            )
-        h = len(self.key_factor)
-        shapes = {
-            "queries": (n, self.queries.shape[1]),
-            "key_factor": (h, d),
-            "query_factor": (h, self.queries.shape[1]),
-            "values": (n, T, self.values.shape[-1]),
-            "valid": (n, T),
-            "ids": (n, T),
-            "special": (n, T),
-            "positions": (n,),
-        }
+        tokens = dict.fromkeys(("valid", "ids", "special"), (n, T))
+        shapes = {"queries": (n, dq), "key_factor": (h, d), "query_factor": (h, dq)}
+        shapes |= {"values": (n, T, hv), "positions": (n,), **tokens}
         for name, shape in shapes.items():
-            if getattr(self, name).shape != shape:
-                raise BadTokens(f"{name} has shape {getattr(self, name).shape}; it must be {shape}")
-        for name in ("valid", "special"):
-            if getattr(self, name).dtype != np.bool_:
-                raise BadTokens(f"{name} has type {getattr(self, name).dtype}; it must be boolean")
+            array = getattr(self, name)
+            if array.shape != shape:
+                raise BadTokens(f"{name} has shape {array.shape}; it must be {shape}")
+            if name in ("valid", "special") and array.dtype != np.bool_:
+                raise BadTokens(f"{name} has type {array.dtype}; it must be boolean")
         if len(self.texts) != n:
             raise BadTokens(f"there are {len(self.texts)} texts for {n} queries: one each")
         alone = np.flatnonzero(~self.valid.any(axis=1))
@@ -143,13 +129,8 @@ class View(Result):
 
     @cached_property
     def _logits(self) -> Floats:
-        out = np.empty(self.valid.shape)
-        n, T, d = self.keys.shape
-        step = max(1, BLOCK // (T * d))
-        for start in range(0, n, step):
-            rows = slice(start, start + step)
-            slopes = self.queries[rows].astype(np.float64) @ self.query_factor.T @ self.key_factor
-            out[rows] = np.matmul(self.keys[rows].astype(np.float64), slopes[:, :, None])[:, :, 0]
+        slopes = self.queries.astype(np.float64) @ self.query_factor.T @ self.key_factor
+        out = np.matmul(self.keys.astype(np.float64), slopes[:, :, None])[:, :, 0]
         out[~self.valid] = -np.inf
         out.setflags(write=False)
         return out
@@ -165,17 +146,12 @@ class View(Result):
 
     def subset(self, rows: Any) -> View:
         """The View of these queries: their numbers, in any order, or a boolean (n,)."""
-        numbers = np.asarray(rows)
-        n = len(self.queries)
-        if numbers.dtype == np.bool_:
-            if numbers.shape != (n,):
-                raise BadTokens(f"rows has shape {numbers.shape}; there are {n} queries")
-            numbers = np.flatnonzero(numbers)
-        numbers = numbers.astype(np.int64)
+        try:
+            numbers = np.arange(len(self.queries))[rows]
+        except IndexError as error:
+            raise BadTokens(f"rows names no query: {error}") from error
         if numbers.ndim != 1 or not len(numbers):
             raise BadTokens("rows names no query: give at least one")
-        if numbers.min() < -n or numbers.max() >= n:
-            raise BadTokens(f"rows goes up to {numbers.max()}; queries run from 0 to {n - 1}")
         names = ("keys", "queries", "values", "valid", "ids", "special", "positions")
         parts: dict[str, Any] = {name: getattr(self, name)[numbers] for name in names}
         if self.layer_output is not None:
@@ -198,9 +174,8 @@ class View(Result):
 
     def _card(self) -> Summary:
         n, T, d = self.keys.shape
-        words = [text[at] for text, at in zip(self.texts[:3], self.positions, strict=False)] + [
-            "…"
-        ] * (n > 3)
+        words = [text[at] for text, at in zip(self.texts[:3], self.positions, strict=False)]
+        words += ["…"] * (n > 3)
         facts = {
             "width": len(self.key_factor),
             "bias": self.queries.shape[1] > d,
