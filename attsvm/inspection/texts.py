@@ -102,12 +102,10 @@ def read_inputs(known: TrainedModel, texts: Any, *, length: int | None) -> Input
     if texts is None or not len(texts):
         raise BadTokens("there is no text: give at least one")
     if all(isinstance(text, str) for text in texts):
-        found = _texts(known, texts, length)
-    elif isinstance(texts, torch.Tensor) and texts.is_floating_point():
+        return _texts(known, texts, length)
+    if isinstance(texts, torch.Tensor) and texts.is_floating_point():
         return _images(known, texts)
-    else:
-        found = _ids(known, texts, length)
-    return _checked(known, found)
+    return _ids(known, texts, length)
 
 
 def _texts(known: TrainedModel, texts: Sequence[str], length: int | None) -> Inputs:
@@ -174,6 +172,7 @@ def patches(known: TrainedModel, inputs: Inputs, count: int) -> Inputs:
 
 def _filled(known: TrainedModel, rows: Any, marks: Any) -> Inputs:
     """Rows of token ids of unequal length in arrays; marks: 1 for a special token."""
+    _check_rows(known, rows)
     own = known.tokenizer
     names = set() if own is None else set(own.all_special_ids)
     shape = len(rows), max(map(len, rows))
@@ -195,19 +194,18 @@ def _filled(known: TrainedModel, rows: Any, marks: Any) -> Inputs:
     return Inputs(ids, valid, special, tuple(words))
 
 
-def _checked(known: TrainedModel, found: Inputs) -> Inputs:
+def _check_rows(known: TrainedModel, rows: Any) -> None:
     """Raises BadTokens where the model has no such token or position."""
-    longest, long = known.longest, int(found.lengths.argmax())
-    if longest is not None and found.lengths[long] > longest:
-        raise BadTokens(
-            f"text {long} has {found.lengths[long]} tokens and the model reads {longest}: give "
-            f"length={longest} to cut it, or shorter texts"
-        )
-    words = known.words
-    if found.ids.max() >= words or found.ids.min() < 0:
-        wrong = found.ids.max() if found.ids.max() >= words else found.ids.min()
-        raise BadTokens(
-            f"token {wrong} is not among the {words:,} words of the model: its tokenizer is "
-            "another's"
-        )
-    return found
+    longest, words = known.longest, known.words
+    for i, row in enumerate(rows):
+        if longest is not None and len(row) > longest:
+            raise BadTokens(
+                f"text {i} has {len(row)} tokens and the model reads {longest}: give "
+                f"length={longest} to cut it, or shorter texts"
+            )
+        if max(row) >= words or min(row) < 0:
+            wrong = max(row) if max(row) >= words else min(row)
+            raise BadTokens(
+                f"token {wrong} is not among the {words:,} words of the model: its tokenizer is "
+                "another's"
+            )

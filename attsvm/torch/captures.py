@@ -91,11 +91,11 @@ class Captured(Result):
         >>> x = torch.eye(3, 4, dtype=torch.float64)[None]
         >>> model = torch.nn.MultiheadAttention(4, 2, batch_first=True).double()
         >>> capture(model, (x, x, x), head=1).view()
-        View(layer 0, attention head 1: 3 queries over 3 keys of 4 features)
-          width      2
-          bias       yes
-          positions  learned, or none
-          queries    0 1 2
+        View(L0H1: 3 queries over 3 keys of 4 features)
+          width    2
+          bias     yes
+          space    features
+          queries  0 1 2
         """
         if self.values is None:
             raise Unsupported(
@@ -118,8 +118,7 @@ class Captured(Result):
             queries=tokens.queries,
             key_factor=K.T,
             query_factor=Q.T,
-            value_factor=self.values[0],
-            value_shift=self.values[1],
+            values=keys @ self.values[0].T + self.values[1],
             valid=valid,
             ids=numbers,
             special=marks,

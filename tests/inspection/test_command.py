@@ -5,9 +5,9 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from attsvm.inspection.page.document import render
 
 from attsvm.inspection import capture, load, read_passages
-from attsvm.inspection.page.document import render
 from tests.cli.command import runner
 from tests.inspection.tiny import CONFIGS, tensors, write
 
