@@ -148,9 +148,9 @@ def load(model: Any, tokenizer: Any = None) -> TrainedModel:
 
 def _stored(model: str | Path, tokenizer: Any) -> TrainedModel:
     """The model of a folder or of an installed package."""
+    _, transformers = libraries()
     package = PACKAGES.get(str(model))
     folder = _package_folder(str(model), package) if package else _folder(model)
-    _, transformers = libraries()
     if not (folder / "config.json").is_file():
         raise BadTokens(f"{folder} has no config.json: give the folder of a model")
     pickles = sorted(file for pattern in _PICKLES for file in folder.glob(pattern))

@@ -1,11 +1,13 @@
 """The table of heads: plain, complete, and ready to be written down."""
 
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import attsvm
 from attsvm import inspection
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.inspection.record import measure
@@ -110,3 +112,11 @@ def test_gaps_stand_beside_the_certified_best():
 def test_nothing_to_inspect_is_refused():
     with pytest.raises(BadTokens, match="no attention head to inspect"):
         inspection.inspect_views([])
+
+
+def test_without_the_extra_one_sentence_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(Unsupported) as refused:
+        attsvm.inspect("minilm")
+    line = "attsvm.inspection needs torch and transformers: pip install '.[inspect]'"
+    assert str(refused.value) == line
