@@ -131,10 +131,8 @@ def _shown(found: Inspection, report: dict[str, Any], out: Path | None) -> list[
     )
     lines.append(max(found.heads, key=lambda head: head.record["sharpness"]).sentence())
     if "change" in report:
-        from attsvm.inspection.page import change_facts
-
         lines.append(f"against {report['change']['before']}:")
-        lines += [f"  {what}: {said}" for what, said in change_facts(report["change"]).items()]
+        lines += [f"  {what}: {said}" for what, said in report["change"]["facts"].items()]
     return [table, *lines, *([f"page: {out / 'report.html'}"] if out is not None else [])]
 
 

@@ -19,8 +19,8 @@ They are tried in this order.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -99,11 +99,6 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def best_rule(fit: View, test: View) -> FollowedRule:
-    """The rule that the choices of `fit` follow most, with its agreement on `test`."""
-    return rule_for((fit, fit.chosen()), (test, test.chosen()))
-
-
 def rule_for(fit: tuple[View, Ints], test: tuple[View, Ints]) -> FollowedRule:
     """The rule that these keys follow most, each with its View, and its agreement on others."""
     followed = [float((rule.pick(fit[0]) == fit[1]).mean()) for rule in RULES]
@@ -129,105 +124,73 @@ def kind_of(found: HeldOutAgreement, without: HeldOutAgreement | None = None) ->
     if _by_tokens(found) and _by_tokens(rest):
         return "content"
     if _by_rule(found):
-        return found.rule.place
-    return "positional" if _by_rule(rest) and rest.rule.place == "positional" else "diffuse"
+        return found.rule_place
+    return "positional" if _by_rule(rest) and rest.rule_place == "positional" else "diffuse"
 
 
 def _by_tokens(found: HeldOutAgreement) -> bool:
-    return found.svm >= THRESHOLDS["agreement"] and found.lift >= THRESHOLDS["lift"]
+    return found.svm_agreement >= THRESHOLDS["agreement"] and found.lift >= THRESHOLDS["lift"]
 
 
 def _by_rule(found: HeldOutAgreement) -> bool:
-    return found.rule.agreement >= THRESHOLDS["agreement"]
+    return found.rule_agreement >= THRESHOLDS["agreement"]
 
 
 # A query is saturated when one key has more than this much of its attention.
 SATURATED = 0.9
 
 
-class Sharpness(NamedTuple):
-    """mean: the mean over queries of the largest attention; saturated: the share of queries where
-    it is above 0.9; special: the mean attention on special keys; chance: the mean of one over the
-    number of keys, which is what even attention gives."""
-
-    mean: float
-    saturated: float
-    special: float
-    chance: float
-
-
-def sharpness_of(view: View) -> Sharpness:
-    """The sharpness of the head over the View's queries."""
+def sharpness_of(view: View) -> dict[str, float]:
+    """How sharp a head's attention is over the View's queries, by the fields of its record."""
     attention = view.attention()
     most = attention.max(axis=1)
-    return Sharpness(
-        mean=float(most.mean()),
-        saturated=float((most > SATURATED).mean()),
-        special=float(np.where(view.special, attention, 0.0).sum(axis=1).mean()),
-        chance=float((1.0 / view.valid.sum(axis=1)).mean()),
-    )
+    return {
+        "sharpness": float(most.mean()),
+        "saturated": float((most > SATURATED).mean()),
+        "special_attention": float(np.where(view.special, attention, 0.0).sum(axis=1).mean()),
+        "chance": float((1.0 / view.valid.sum(axis=1)).mean()),
+    }
 
 
-def rank_correlation(one: Any, other: Any) -> float:
-    """Spearman's correlation of two columns; heads where one is not known are left out.
-
-    nan with fewer than three heads, or where a column has one value only.
-
-    >>> rank_correlation([0.1, 0.2, 0.9], [1.0, 5.0, 7.0])
-    1.0
-    """
-    from scipy.stats import rankdata
-
-    a, b = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
-    known = np.isfinite(a) & np.isfinite(b)
-    if known.sum() < 3:
-        return np.nan
-    x, y = rankdata(a[known]), rankdata(b[known])
-    x, y = x - x.mean(), y - y.mean()
-    size = float(np.sqrt((x @ x) * (y @ y)))
-    return float(x @ y) / size if size > 0 else np.nan
-
-
-class Split(NamedTuple):
-    """The queries to fit on, and those held out."""
-
-    fit: View
-    test: View
-
-
-class HeldOutAgreement(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class HeldOutAgreement:
     """The share of held-out queries on which each agrees with the head's choice.
 
-    rule: the best one-line rule; mean_query: the head itself with every query replaced by the mean
-    of the fitted ones; svm, mean_difference, cross_entropy, soft_cross_entropy: matrices fitted to
-    the choices; the last one is fitted to the attention itself, and is a ceiling. soft: no W met
-    the fitted choices. ease: the best margin of the choices over that of permuted ones. cosine:
-    between W and the fitted SVM. learned: the queries that the SVM was fitted to, and the SVM.
-    tied: the share of held-out queries whose two top logits cannot be separated, though their keys
-    can, so that theirs is no choice.
+    rule: the best one-line rule, whose place is rule_place; mean_query: the head itself with every
+    query replaced by the mean of the fitted ones; svm, mean_difference, cross_entropy,
+    soft_cross_entropy: matrices fitted to the choices, the last one to the attention itself, which
+    is a ceiling. separable: some W met the fitted choices. ease: the best margin of the choices
+    over that of permuted ones. cosine: between W and the fitted SVM. learned: the queries that the
+    SVM was fitted to, and the SVM. tied: the share of held-out queries whose two top logits cannot
+    be separated, though their keys can, so that theirs is no choice.
     """
 
-    rule: FollowedRule
-    mean_query: float
-    fitted: int
-    tested: int
-    svm: float = np.nan
-    mean_difference: float = np.nan
-    cross_entropy: float = np.nan
-    soft_cross_entropy: float = np.nan
-    soft: bool = False
-    ease: float = np.nan
+    rule: str
+    rule_place: Place
+    rule_agreement: float
+    mean_query_agreement: float = np.nan
+    svm_agreement: float = np.nan
+    mean_difference_agreement: float = np.nan
+    cross_entropy_agreement: float = np.nan
+    soft_cross_entropy_agreement: float = np.nan
+    separable: bool | None = None
     cosine: float = np.nan
+    ease: float = np.nan
     learned: tuple[View, SvmFit] | None = None
     tied: float = 0.0
 
     @property
     def lift(self) -> float:
         """How much more often the SVM agrees than the best rule."""
-        return self.svm - self.rule.agreement
+        return self.svm_agreement - self.rule_agreement
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the head, by these queries."""
+        return kind_of(self)
 
 
-def split(view: View, *, fit: int, test: int, seed: int) -> Split:
+def split(view: View, *, fit: int, test: int, seed: int) -> tuple[View, View]:
     """`fit` random queries to fit on and `test` others; where there are fewer, one third is fitted.
 
     Queries with a single key choose nothing and are left out. Raises BadTokens where fewer than
@@ -239,41 +202,36 @@ def split(view: View, *, fit: int, test: int, seed: int) -> Split:
         raise BadTokens(f"{n} queries have a choice; a fit needs at least {NEEDED} queries")
     order = np.random.default_rng(seed).permutation(n)
     cut = min(fit, max(1, n // 3)) if n < fit + test else fit
-    return Split(view.subset(order[:cut]), view.subset(order[cut : cut + test]))
+    return view.subset(order[:cut]), view.subset(order[cut : cut + test])
 
 
 def held_out(
-    parts: Split, *, seed: int, cross: bool = True, eased: bool = True
+    fit: View, test: View, *, seed: int, cross: bool = True, eased: bool = True
 ) -> HeldOutAgreement:
     """The agreement of every fit. cross, eased: whether cross-entropies and ease are computed."""
-    fit, test = parts
-    rule = best_rule(fit, test)
     target = test.chosen()
+    rule = rule_for((fit, fit.chosen()), (test, target))
     mean = np.broadcast_to(fit.queries.mean(axis=0), test.queries.shape)
-    mean_query = float((replace(test, queries=mean).chosen() == target).mean())
     other = np.where(twins(test, target), np.inf, margins_of(test).least)
-    tied = float((~(other.min(axis=1) > 0)).mean())
-    nothing = HeldOutAgreement(rule, mean_query, len(fit.queries), len(test.queries), tied=tied)
+    found = {
+        "mean_query_agreement": float((replace(test, queries=mean).chosen() == target).mean()),
+        "tied": float((~(other.min(axis=1) > 0)).mean()),
+    }
     rows = apart(fit, fit.chosen())
     if not len(rows):
-        return nothing
+        return HeldOutAgreement(*rule, **found)
     fitted = fit.subset(rows)
     chosen = fitted.chosen()
-    hot, soft = one_hot(fitted, chosen), fitted.attention()
     svm = svm_fit(fitted, chosen)
-    found = nothing._replace(
-        svm=agreement_of(test, svm.W, target),
-        mean_difference=agreement_of(test, mean_difference(fitted, hot), target),
-        soft=svm.soft,
-        cosine=cosine_of(svm.W, test.W),
-        learned=(fitted, svm),
-    )
+    hot, soft = one_hot(fitted, chosen), fitted.attention()
+    fits = {"svm": svm.W, "mean_difference": mean_difference(fitted, hot)}
     if cross:
-        found = found._replace(
-            cross_entropy=agreement_of(test, cross_entropy(fitted, hot), target),
-            soft_cross_entropy=agreement_of(test, cross_entropy(fitted, soft), target),
-        )
-    return found._replace(ease=ease_of(fitted, svm, seed=seed)) if eased else found
+        fits["cross_entropy"] = cross_entropy(fitted, hot)
+        fits["soft_cross_entropy"] = cross_entropy(fitted, soft)
+    found |= {f"{name}_agreement": agreement_of(test, W, target) for name, W in fits.items()}
+    found["ease"] = ease_of(fitted, svm, seed=seed) if eased else np.nan
+    found["cosine"] = cosine_of(svm.W, test.W)
+    return HeldOutAgreement(*rule, separable=not svm.soft, learned=(fitted, svm), **found)
 
 
 def ease_of(view: View, svm: SvmFit, *, seed: int) -> float:

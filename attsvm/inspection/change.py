@@ -94,19 +94,39 @@ class Change(HeadTable):
             "fields": CHANGE_FIELDS,
             "heads": list(self.records),
             "rank_correlation": self.correlation(),
+            "facts": self.facts(),
         }
         plain: dict[str, Any] = finite(found)
         return plain
 
+    def facts(self) -> dict[str, str]:
+        """What is said of all heads together."""
+        table = self.to_frame()
+        finds = {
+            "max margin": "growth_svm",
+            "mean difference": "growth_mean_difference",
+            "ΔW": "growth_change",
+            "rule": "growth_rule",
+        }
+        shares = {name: table[field].median() for name, field in finds.items()}
+        known = table[["growth_cosine", "growth_cosine_high"]].dropna()
+        beyond = int((known["growth_cosine"] > known["growth_cosine_high"]).sum())
+        return {
+            "Attention heads that sharpened": f"{(table['sharpened'] > 0).sum()} of {len(table)}",
+            "Rank correlation of sharpness and cosine": f"{self.correlation():.3g}",
+            "Held-out tokens whose attention grew, found by (medians over attention heads)": ", ".join(
+                f"{name} {share:.0%}" for name, share in shares.items()
+            ),
+            "ΔW nearer to the max-margin matrix of the grown tokens than that of all others": (
+                f"{beyond} of {len(known)} attention heads"
+            ),
+        }
+
     def _card(self) -> Summary:
         shown = ("name", "sharpened", "growth_svm", "growth_mean_difference")
         table = {name: [record[name] for record in self.records] for name in shown}
-        facts = {
-            "attention heads that sharpened": int((self.columns()["sharpened"] > 0).sum()),
-            "rank correlation of sharpness and cosine": self.correlation(),
-        }
         said = f"{self.before} → {self.after}, {len(self.records)} attention heads"
-        return Summary("Change", said, facts, table)
+        return Summary("Change", said, self.facts(), table)
 
 
 def compare(
@@ -221,12 +241,12 @@ def _compare_head(
         "grown": len(grown),
         "fitted": 0,
         "tested": 0,
-        "sharpened": sharp["after"].mean - sharp["before"].mean,
+        "sharpened": sharp["after"]["sharpness"] - sharp["before"]["sharpness"],
         "growth_rule_name": None,
-        "chance": sharp["after"].chance,
+        "chance": sharp["after"]["chance"],
     }
     for when, found in sharp.items():
-        record |= {f"sharpness_{when}": found.mean, f"saturated_{when}": found.saturated}
+        record |= {f"sharpness_{when}": found["sharpness"], f"saturated_{when}": found["saturated"]}
     change = svm = None
     if after.space == "features" and before.keys.shape[2:] == after.keys.shape[2:]:
         change = after.W - before.W
@@ -272,8 +292,8 @@ def _growth(
         "growth_svm": agreement_of(test, svm, target[held]),
         "growth_mean_difference": agreement_of(test, mean, target[held]),
         "growth_change": agreement_of(test, change, target[held]),
-        "growth_rule": rule.agreement,
-        "growth_rule_name": rule.name,
+        "growth_rule": rule[2],
+        "growth_rule_name": rule[0],
     }
     return svm
 

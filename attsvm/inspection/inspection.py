@@ -12,7 +12,7 @@ from attsvm._utils.files import finite
 from attsvm._utils.progress import bar
 from attsvm._utils.result import Result, Summary, Table, frame_of
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.inspection.agreement import NEEDED, THRESHOLDS, rank_correlation
+from attsvm.inspection.agreement import NEEDED, THRESHOLDS
 from attsvm.inspection.capturing import LayerStates, Run
 from attsvm.inspection.config import InspectionConfig
 from attsvm.inspection.guarantees import cache_of
@@ -115,9 +115,9 @@ class HeadTable(Table):
         return super().to_frame().set_index("name")
 
     def correlation(self, one: str = "sharpness", other: str = "cosine") -> float:
-        """The rank correlation of two columns over heads."""
-        columns = self.columns()
-        return rank_correlation(columns[one], columns[other])
+        """The rank correlation of two columns over heads in which both are known."""
+        table = self.to_frame()[[one, other]].astype(float)
+        return float(table.corr(method="spearman", min_periods=3).iloc[0, 1])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats
 from attsvm._utils.memory import require
 from attsvm._utils.parallel import one_thread
 from attsvm.errors import TooLarge
@@ -49,6 +50,8 @@ _AGREEMENT = {
     "kind": "sink, positional, content or diffuse",
 }
 
+_NULLS = {"spectrum": "spectrum", "rotated": "spectrum and subspaces"}
+
 # What each field of a record is.
 FIELDS: dict[str, str] = {
     "name": "the attention head: L3H5 is head 5 of layer 3, both from 0",
@@ -77,13 +80,11 @@ FIELDS: dict[str, str] = {
     "norm_ratio_lower": "the same, certified from below",
     "norm_ratio_seen": "the same over the norm of the part of W that the queries see: an estimate",
     "norm_ratio_queries": "the queries it is for (it rises with them)",
-    "norm_ratio_spectrum_low": "the least norm ratio of matrices with the same spectrum",
-    "norm_ratio_spectrum": "their median",
-    "norm_ratio_spectrum_high": "their largest",
-    "norm_ratio_rotated_low": "the least norm ratio of matrices with the same spectrum and "
-    "subspaces",
-    "norm_ratio_rotated": "their median",
-    "norm_ratio_rotated_high": "their largest",
+    **{
+        f"norm_ratio_{null}{end}": f"{what} norm ratio of matrices with the same {same}"
+        for null, same in _NULLS.items()
+        for end, what in (("_low", "the least"), ("", "the median"), ("_high", "the largest"))
+    },
     "nuclear_norm_ratio": "the norm ratio in the nuclear norm",
     "nuclear_norm_ratio_lower": "the same, certified from below",
     "nuclear_norm_ratio_spectrum": "the median of the nulls with random subspaces",
@@ -137,7 +138,6 @@ def measure(
     _check_memory(view, config)
     found: dict[str, Any] = dict.fromkeys(FIELDS, np.nan)
     found |= dict.fromkeys(name for name in FIELDS if name.endswith(("rule", "place", "kind")))
-    sharp = sharpness_of(view)
     found |= {
         "name": view.name,
         "layer": view.layer,
@@ -147,10 +147,7 @@ def measure(
         "content_separable": None,
         "queries": len(view.queries),
         "keys": float(view.valid.sum(axis=1).mean()),
-        "sharpness": sharp.mean,
-        "saturated": sharp.saturated,
-        "special_attention": sharp.special,
-        "chance": sharp.chance,
+        **sharpness_of(view),
     }
     certain = guarantees(view, config)
     found |= certain.fields | {
@@ -158,17 +155,12 @@ def measure(
     }
     gaps: dict[str, Any] = {}
     if len(view.queries) >= NEEDED:
-        parts = split(view, fit=config.fit, test=config.test, seed=config.seed)
-        agreed = held_out(parts, seed=config.seed, cross=config.cross)
+        fit, test = split(view, fit=config.fit, test=config.test, seed=config.seed)
+        agreed = held_out(fit, test, seed=config.seed, cross=config.cross)
         content, without = _content_fields(view, config)
-        found |= _agreement_fields(agreed, "") | content
-        found |= {
-            "kind": kind_of(agreed, without),
-            "fitted": agreed.fitted,
-            "tested": agreed.tested,
-            "ease": agreed.ease,
-        }
-        found |= _norm_fields(parts.fit, config)
+        found |= _agreement_fields(agreed) | content | _norm_fields(fit, config)
+        found |= {"kind": kind_of(agreed, without), "ease": agreed.ease}
+        found |= {"fitted": len(fit.queries), "tested": len(test.queries)}
         gaps = _sorted_gaps(agreed)
     details = {"name": view.name, "samples": _samples(view, certain), "gaps": gaps}
     found["seconds"] = time.process_time() - start
@@ -183,22 +175,8 @@ def _check_memory(view: View, config: InspectionConfig) -> None:
     require(_TIMES * 8.0 * numbers, what, use="fewer queries to fit on, or shorter texts")
 
 
-def _agreement_fields(agreed: HeldOutAgreement, prefix: str) -> dict[str, Any]:
-    values = {
-        "rule": agreed.rule.name,
-        "rule_place": agreed.rule.place,
-        "rule_agreement": agreed.rule.agreement,
-        "mean_query_agreement": agreed.mean_query,
-        "svm_agreement": agreed.svm,
-        "mean_difference_agreement": agreed.mean_difference,
-        "cross_entropy_agreement": agreed.cross_entropy,
-        "soft_cross_entropy_agreement": agreed.soft_cross_entropy,
-        "lift": agreed.lift,
-        "separable": None if np.isnan(agreed.svm) else not agreed.soft,
-        "cosine": agreed.cosine,
-        "kind": kind_of(agreed),
-    }
-    return {prefix + name: value for name, value in values.items()}
+def _agreement_fields(agreed: HeldOutAgreement, prefix: str = "") -> dict[str, Any]:
+    return {prefix + name: getattr(agreed, name) for name in _AGREEMENT}
 
 
 def _content_fields(
@@ -210,13 +188,10 @@ def _content_fields(
         return {"content_queries": len(rows)}, None
     content = view.subset(rows).content()
     parts = split(content, fit=config.fit, test=config.test, seed=config.seed)
-    agreed = held_out(parts, seed=config.seed, cross=config.cross, eased=False)
-    fields = {
-        "content_queries": len(rows),
-        "content_sharpness": sharpness_of(content).mean,
-        **_agreement_fields(agreed, "content_"),
-    }
-    return fields, agreed
+    agreed = held_out(*parts, seed=config.seed, cross=config.cross, eased=False)
+    sharpness = sharpness_of(content)["sharpness"]
+    fields = {"content_queries": len(rows), "content_sharpness": sharpness}
+    return fields | _agreement_fields(agreed, "content_"), agreed
 
 
 def _norm_fields(view: View, config: InspectionConfig) -> dict[str, Any]:
@@ -232,9 +207,8 @@ def _norm_fields(view: View, config: InspectionConfig) -> dict[str, Any]:
         "norm_ratio_queries": own.queries,
     }
     for name, values in null_ratios(view, draws=config.draws, seed=config.seed).items():
-        low, middle, high = _band(values)
-        found |= {f"norm_ratio_{name}_low": low, f"norm_ratio_{name}": middle}
-        found[f"norm_ratio_{name}_high"] = high
+        for end, share in (("_low", 0.0), ("", 0.5), ("_high", 1.0)):
+            found[f"norm_ratio_{name}{end}"] = _quantile(values, share)
     if config.nuclear_draws < 0:
         return found
     try:
@@ -243,13 +217,13 @@ def _norm_fields(view: View, config: InspectionConfig) -> dict[str, Any]:
     except TooLarge:  # only the Frobenius norm is reported
         return found
     found |= {"nuclear_norm_ratio": own.upper, "nuclear_norm_ratio_lower": own.lower}
-    return found | {f"nuclear_norm_ratio_{name}": _band(draws[name])[1] for name in NULLS}
+    return found | {f"nuclear_norm_ratio_{name}": _quantile(draws[name], 0.5) for name in NULLS}
 
 
-def _band(values: Any) -> tuple[float, float, float]:
-    if not len(values) or np.isnan(values).all():
-        return np.nan, np.nan, np.nan
-    return float(np.nanmin(values)), float(np.nanmedian(values)), float(np.nanmax(values))
+def _quantile(values: Floats, share: float) -> float:
+    """The quantile of the values that are known; nan without any."""
+    known = values[~np.isnan(values)]
+    return float(np.quantile(known, share)) if len(known) else np.nan
 
 
 def _samples(view: View, found: Guaranteed) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ import pytest
 
 from attsvm import inspection
 from attsvm.errors import BadTokens
-from attsvm.inspection.agreement import rank_correlation
+from attsvm.inspection.inspection import HeadTable
 from tests.inspection.built import content_view, head_view, random_view, view_of
 
 CONFIG = inspection.InspectionConfig(fit=60, test=100, draws=1, nuclear_draws=-1, attacks=5)
@@ -83,8 +83,20 @@ def test_heads_without_a_choice_change_nothing():
 
 def test_rank_correlation_is_that_of_ranks():
     x = np.array([0.3, 0.1, 0.2, np.nan])
-    assert rank_correlation(x, np.exp(10 * x)) == pytest.approx(1.0)
-    assert rank_correlation(x, -x) == pytest.approx(-1.0)
-    assert rank_correlation([1, 1, 2, 2], [1, 2, 1, 2]) == pytest.approx(0.0)
-    assert np.isnan(rank_correlation([1, 1, 1], [1, 2, 3]))
-    assert np.isnan(rank_correlation([1.0, 2.0], [1.0, 2.0]))
+
+    def correlation(one, other):
+        class Two(HeadTable):
+            fields = {"name": "", "one": "", "other": ""}
+            records = [
+                {"name": f"L0H{k}", "one": a, "other": b}
+                for k, (a, b) in enumerate(zip(one, other, strict=True))
+            ]
+            _card = None
+
+        return Two().correlation("one", "other")
+
+    assert correlation(x, np.exp(10 * x)) == pytest.approx(1.0)
+    assert correlation(x, -x) == pytest.approx(-1.0)
+    assert correlation([1, 1, 2, 2], [1, 2, 1, 2]) == pytest.approx(0.0)
+    assert np.isnan(correlation([1, 1, 1], [1, 2, 3]))
+    assert np.isnan(correlation([1.0, 2.0], [1.0, 2.0]))

@@ -104,10 +104,6 @@ def test_a_page_is_made_again_from_its_results(inspected):
     page.feed(render(report))
     assert page.open == []
     assert page.reached() == [] and not [a for _, a in page.seen if "onerror" in a]
-    assert all(row["soft_cross_entropy_agreement"] is None for row in report["heads"])
-    assert "soft cross-entropy fit" not in render(report)
-    report["heads"][0]["soft_cross_entropy_agreement"] = 0.5
-    assert "soft cross-entropy fit" in render(report)
 
 
 def test_attention_on_the_page_is_that_of_the_head(inspected, text):

@@ -11,12 +11,11 @@ from attsvm.errors import BadTokens, TooLarge, Unsupported
 from attsvm.inspection import FIELDS, InspectionConfig, fits
 from attsvm.inspection.agreement import (
     NEEDED,
-    FollowedRule,
     HeldOutAgreement,
-    best_rule,
     ease_of,
     held_out,
     kind_of,
+    rule_for,
     sharpness_of,
     split,
 )
@@ -47,7 +46,7 @@ def record(view, config=SMALL):
 
 
 def measured(view, *, fit=60, test=90):
-    return held_out(split(view, fit=fit, test=test, seed=0), seed=0)
+    return held_out(*split(view, fit=fit, test=test, seed=0), seed=0)
 
 
 @pytest.mark.parametrize(
@@ -65,21 +64,21 @@ def test_a_head_is_called_what_it_is(view, kind, rule):
     found = measured(view, fit=min(100, len(view.queries) // 2))
     assert kind_of(found) == kind
     if rule is not None:
-        assert found.rule.name == rule
-        assert found.rule.agreement == 1.0
+        assert found.rule == rule
+        assert found.rule_agreement == 1.0
     if kind == "sink":
-        assert found.mean_query == 1.0
+        assert found.mean_query_agreement == 1.0
     if kind == "content":
-        assert found.mean_query < 0.5
-        assert min(found.svm, found.soft_cross_entropy) > 0.95
-        assert found.rule.agreement < 0.4
+        assert found.mean_query_agreement < 0.5
+        assert min(found.svm_agreement, found.soft_cross_entropy_agreement) > 0.95
+        assert found.rule_agreement < 0.4
         assert found.ease > 1.2
     if kind == "diffuse":
-        assert found.svm < 0.4  # chance is 1 in 8
+        assert found.svm_agreement < 0.4  # chance is 1 in 8
 
 
 def agreed(place, rule, svm):
-    return HeldOutAgreement(FollowedRule("some rule", place, rule), 0.0, 10, 20, svm=svm)
+    return HeldOutAgreement("some rule", place, rule, svm_agreement=svm)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +111,7 @@ def test_a_head_whose_logits_are_all_equal_is_diffuse():
     found = measured(replace(view, **twice))
     assert found.tied == 0.0  # keys with the same features count as one
     assert kind_of(found) == "content"
-    assert found.svm > 0.9 and not found.soft
+    assert found.svm_agreement > 0.9 and found.separable
 
 
 @pytest.mark.parametrize(("apart", "ease"), [(0.0, np.inf), (1e-16, 1e14)])
@@ -129,18 +128,20 @@ def test_ease_is_endless_only_where_that_is_proved(apart, ease):
 def test_itself_and_the_key_after_are_rules_too():
     view = place_view()
     shifted = replace(view, positions=view.positions - 1)
-    assert best_rule(shifted, shifted)[:2] == ("itself", "positional")
-    assert best_rule(replace(view, positions=view.positions - 2), view).name == "1 after"
+    own = shifted, shifted.chosen()
+    assert rule_for(own, own)[:2] == ("itself", "positional")
+    farther = replace(view, positions=view.positions - 2)
+    assert rule_for((farther, farther.chosen()), (view, view.chosen()))[0] == "1 after"
 
 
 def test_sharpness_is_that_of_attention():
     keys = np.array([[[np.log(3.0)], [0.0]], [[np.log(99.0)], [0.0]]])
     view = view_of(keys, np.ones((2, 1)), [[1.0]], special=np.array([[1, 0], [0, 1]], dtype=bool))
     found = sharpness_of(view)
-    assert found.mean == pytest.approx((0.75 + 0.99) / 2)
-    assert found.saturated == 0.5
-    assert found.special == pytest.approx((0.75 + 0.01) / 2)
-    assert found.chance == 0.5
+    assert found["sharpness"] == pytest.approx((0.75 + 0.99) / 2)
+    assert found["saturated"] == 0.5
+    assert found["special_attention"] == pytest.approx((0.75 + 0.01) / 2)
+    assert found["chance"] == 0.5
 
 
 def test_a_max_margin_head_has_norm_ratio_one():
