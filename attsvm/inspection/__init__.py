@@ -15,14 +15,19 @@ spent.
 from __future__ import annotations
 
 from attsvm.inspection.capturing import capture
-from attsvm.inspection.change import CHANGE_FIELDS, Change, compare, compare_views
+from attsvm.inspection.change import CHANGE_FIELDS, Change, compare
 from attsvm.inspection.config import InspectionConfig
-from attsvm.inspection.guarantees import guarantees
-from attsvm.inspection.inspection import InspectedHead, Inspection, inspect, inspect_views
+from attsvm.inspection.inspection import (
+    InspectedHead,
+    Inspection,
+    Pattern,
+    inspect,
+    inspect_views,
+    pattern,
+)
 from attsvm.inspection.models import TrainedModel, load
-from attsvm.inspection.passages import read_passages, sample_texts
-from attsvm.inspection.pattern import Pattern, pattern
 from attsvm.inspection.record import FIELDS
+from attsvm.inspection.texts import read_passages, sample_texts
 from attsvm.inspection.view import View
 
 __all__ = [
@@ -37,8 +42,6 @@ __all__ = [
     "View",
     "capture",
     "compare",
-    "compare_views",
-    "guarantees",
     "inspect",
     "inspect_views",
     "load",

@@ -26,9 +26,8 @@ from attsvm._utils.memory import available, require
 from attsvm._utils.progress import bar
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.inspection.models import TrainedModel, libraries, load
-from attsvm.inspection.names import parse_heads
 from attsvm.inspection.texts import Inputs, patches, read_inputs
-from attsvm.inspection.view import LayerOutput, View
+from attsvm.inspection.view import LayerOutput, View, parse_heads
 
 _NAME = "attsvm"
 # What is told of each call of an attention module: None where nothing is captured.

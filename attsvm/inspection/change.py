@@ -22,44 +22,27 @@ from attsvm._utils.parallel import one_thread
 from attsvm._utils.progress import bar
 from attsvm._utils.result import Summary
 from attsvm.errors import BadTokens
-from attsvm.inspection.agreement import rule_for, sharpness_of
 from attsvm.inspection.config import InspectionConfig
-from attsvm.inspection.fits import agreement_of, apart, cosine_of, mean_difference, one_hot, svm_fit
 from attsvm.inspection.inspection import LENGTH, HeadTable, HeadViews, config_of
+from attsvm.inspection.measures import (
+    agreement_of,
+    apart,
+    cosine_of,
+    mean_difference,
+    one_hot,
+    rule_for,
+    sharpness_of,
+    svm_fit,
+)
 from attsvm.inspection.models import load
+from attsvm.inspection.record import fields
 from attsvm.inspection.view import View
 
 # A token grew when it gained more than this much of a query's attention.
 GROWN = 0.01
 
 # What each field of a row is.
-CHANGE_FIELDS: dict[str, str] = {
-    "name": "the attention head: L3H5 is head 5 of layer 3, both from 0",
-    "layer": "the layer, from 0",
-    "head": "the attention head, from 0",
-    "queries": "queries with at least two keys",
-    "grown": "queries in which some key gained more than 0.01 of the attention",
-    "fitted": "of these, fitted on",
-    "tested": "of these, held out",
-    "sharpness_before": "the mean of the largest attention before",
-    "sharpness_after": "and after",
-    "sharpened": "the difference",
-    "saturated_before": "the share of queries with a key above 0.9 before",
-    "saturated_after": "and after",
-    "change_norm": "‖ΔW‖ / ‖W_before‖, Frobenius",
-    "cosine_before": "between W and the max-margin matrix of its own choices, before",
-    "cosine_after": "and after",
-    "growth_cosine": "between ΔW and the max-margin matrix of the grown tokens",
-    "growth_cosine_low": "the least such cosine of the layer's other attention heads",
-    "growth_cosine_high": "the largest",
-    "growth_svm": "held-out grown tokens that the max-margin matrix of the grown tokens finds",
-    "growth_mean_difference": "that their mean difference finds",
-    "growth_change": "that ΔW finds",
-    "growth_rule": "that the best one-line rule finds",
-    "growth_rule_name": "that rule",
-    "chance": "that a blind guess finds",
-    "seconds": "processor seconds spent on this attention head",
-}
+CHANGE_FIELDS: dict[str, str] = fields("change")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,23 +85,17 @@ class Change(HeadTable):
     def facts(self) -> dict[str, str]:
         """What is said of all heads together."""
         table = self.to_frame()
-        finds = {
-            "max margin": "growth_svm",
-            "mean difference": "growth_mean_difference",
-            "ΔW": "growth_change",
-            "rule": "growth_rule",
-        }
-        shares = {name: table[field].median() for name, field in finds.items()}
-        known = table[["growth_cosine", "growth_cosine_high"]].dropna()
-        beyond = int((known["growth_cosine"] > known["growth_cosine_high"]).sum())
+        finds = {"max margin": "svm", "mean difference": "mean_difference", "ΔW": "change"}
+        finds = {name: f"{table[f'growth_{by}'].median():.0%}" for name, by in finds.items()}
+        nearest = (table["growth_cosine"] > table["growth_cosine_high"]).sum()
         return {
             "Attention heads that sharpened": f"{(table['sharpened'] > 0).sum()} of {len(table)}",
             "Rank correlation of sharpness and cosine": f"{self.correlation():.3g}",
-            "Held-out tokens whose attention grew, found by (medians over attention heads)": ", ".join(
-                f"{name} {share:.0%}" for name, share in shares.items()
+            "Held-out tokens whose attention grew": ", ".join(
+                f"{name} finds {share}" for name, share in finds.items()
             ),
-            "ΔW nearer to the max-margin matrix of the grown tokens than that of all others": (
-                f"{beyond} of {len(known)} attention heads"
+            "ΔW nearer to the max-margin matrix of these than that of all other heads": str(
+                nearest
             ),
         }
 
@@ -157,10 +134,8 @@ def compare(
     """
     config = config or config_of(queries=queries, quick=quick, seed=seed)
     models = [load(one, tokenizer) for one in (before, after)]
-    texts = models[1].sample_texts() if texts is None else texts
-    views = [
-        HeadViews(one, texts, heads=heads, length=length, at=at, config=config) for one in models
-    ]
+    asked: dict[str, Any] = {"heads": heads, "length": length, "at": at, "config": config}
+    views = [HeadViews(one, texts, **asked) for one in models]
     check_same(*views)
     pairs = ((one, other) for (one, _), (other, _) in zip(*views, strict=True))
     with bar(f"{len(views[0].wanted)} attention heads", late=True):
@@ -169,16 +144,14 @@ def compare(
 
 def check_same(before: HeadViews, after: HeadViews) -> None:
     """Raises BadTokens unless two checkpoints are of one model: the same family and sizes."""
-    one, other = (
-        {**views.run.known.about, "words": views.run.known.words} for views in (before, after)
-    )
-    if one != other:
-        unlike = [name for name in one if one[name] != other[name]]
-        name = (unlike or ["family"])[0]
-        raise BadTokens(
-            f"{before.run.known.name} ({name} {one[name]}) and {after.run.known.name} ({name} "
-            f"{other[name]}) are not two checkpoints of one model"
-        )
+    models = [views.run.known for views in (before, after)]
+    one, other = ({**known.about, "words": known.words} for known in models)
+    for name in one:
+        if one[name] != other[name]:
+            said = " and ".join(
+                f"{known.name} ({name} {known.about.get(name, known.words)})" for known in models
+            )
+            raise BadTokens(f"{said} are not two checkpoints of one model")
 
 
 def compare_views(
@@ -187,17 +160,7 @@ def compare_views(
     names: tuple[str, str] = ("before", "after"),
     config: InspectionConfig | None = None,
 ) -> Change:
-    """The Change of heads given as pairs of Views, before and after, layer by layer.
-
-    >>> from attsvm.inspection import View
-    >>> keys, rows = np.tile(np.eye(3), (4, 1, 1)), np.ones((4, 3), dtype=bool)
-    >>> factors = {"key_factor": np.eye(3), "query_factor": np.eye(3), "values": keys}
-    >>> places = {"valid": rows, "special": ~rows, "ids": rows * 1, "positions": np.arange(4) % 3}
-    >>> own = {"keys": keys, "queries": keys[0][[0, 1, 2, 0]], "texts": (("a", "b", "c"),) * 4}
-    >>> view = View(layer=0, head=1, **own, **factors, **places)
-    >>> compare_views([(view, view)]).records[0]["change_norm"]
-    0.0
-    """
+    """The Change of heads given as pairs of Views, before and after, layer by layer."""
     config = config or InspectionConfig()
     records: list[dict[str, Any]] = []
     for _, layer in groupby(pairs, key=lambda pair: pair[0].layer):

@@ -36,8 +36,7 @@ from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.interval import TINY, UNIT
 from attsvm.inspection import attacks
 from attsvm.inspection.config import InspectionConfig
-from attsvm.inspection.margins import WIDER, Margins, margins_of
-from attsvm.inspection.view import View
+from attsvm.inspection.view import WIDER, Margins, View, margins_of
 
 # A radius above this share of the size of what moves counts as stable.
 STABLE = 0.01
@@ -60,40 +59,29 @@ class Guaranteed(NamedTuple):
 
 
 def guarantees(view: View, config: InspectionConfig | None = None) -> Guaranteed:
-    """What is guaranteed of each query's choice, with the attacks that check it.
-
-    >>> import torch, transformers
-    >>> from attsvm.inspection import capture
-    >>> config = transformers.GPT2Config(vocab_size=30, n_embd=8, n_layer=2, n_head=2)
-    >>> texts = torch.arange(12).reshape(3, 4)
-    >>> view = capture(transformers.GPT2Model(config), texts, head="L1H0", at=-1)
-    >>> found = guarantees(view)
-    >>> found.fields["attacks"] > 0, found.fields["violations"]
-    (True, 0)
-    """
+    """What is guaranteed of each query's choice, with the attacks that check it."""
     config = config or InspectionConfig()
     margins = margins_of(view)
     radii = stability_of(view, margins)
     drop = eviction_of(view, margins, share=config.share)
     by_keys, by_query = radii.shares
-    rows = np.arange(min(config.attacks, len(view.queries)))
-    made = []
-    part = view.subset(rows) if len(rows) else view
-    if len(rows):
-        made = [
-            attacks.drop_keys(part, drop.known[rows], drop.order[rows], share=config.share),
-            attacks.drop_keys(part, drop.bound[rows], drop.order[rows], share=config.share),
-            attacks.layer_moves(part, drop.known[rows], drop.order[rows], drop.layer[rows]),
-            attacks.move_keys(part, radii.keys[rows], seed=config.seed),
-            attacks.move_query(part, radii.query[rows], seed=config.seed),
+    part = view.subset(np.arange(max(1, min(config.attacks, len(view.queries)))))
+    attacked = []
+    if config.attacks:
+        attacked = [
+            attacks.drop_keys(part, drop.known, drop.order, share=config.share),
+            attacks.drop_keys(part, drop.bound, drop.order, share=config.share),
+            attacks.layer_moves(part, drop.known, drop.order, drop.layer),
+            attacks.move_keys(part, radii.keys, seed=config.seed),
+            attacks.move_query(part, radii.query, seed=config.seed),
         ]
     safe, same = np.full(len(view.queries), np.nan), np.nan
     if view.space == "features":  # elsewhere the weights act before rotary positions
         coarse = quantized(view)
         kept = kept_under(view, margins, coarse)
         safe, same = kept.astype(float), float((coarse.chosen() == margins.chosen).mean())
-        if len(rows):
-            made.append(attacks.round_weights(part, coarse.subset(rows), kept[rows]))
+        if config.attacks:
+            attacked.append(attacks.round_weights(part, quantized(part), kept[: len(part.queries)]))
     fields = {
         "tied": int(margins.tied.sum()),
         "evictable": float((drop.known / drop.keys).mean()),
@@ -106,8 +94,8 @@ def guarantees(view: View, config: InspectionConfig | None = None) -> Guaranteed
         "query_radius_share": float((by_query > STABLE).mean()),
         "int8_safe": float(safe.mean()),
         "int8_same": same,
-        "attacks": sum(one.tried for one in made),
-        "violations": sum(one.broken for one in made),
+        "attacks": sum(one.tried for one in attacked),
+        "violations": sum(one.broken for one in attacked),
     }
     queries = {
         "chosen": margins.chosen,

@@ -8,21 +8,93 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats, Ints
 from attsvm._utils.files import finite
 from attsvm._utils.progress import bar
 from attsvm._utils.result import Result, Summary, Table, frame_of
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.inspection.agreement import NEEDED, THRESHOLDS
 from attsvm.inspection.capturing import LayerStates, Run
 from attsvm.inspection.config import InspectionConfig
-from attsvm.inspection.guarantees import cache_of
+from attsvm.inspection.guarantees import cache_of, guarantees
+from attsvm.inspection.measures import NEEDED, THRESHOLDS
 from attsvm.inspection.models import TrainedModel, load
-from attsvm.inspection.pattern import Pattern, pattern
-from attsvm.inspection.record import FIELDS, measure
+from attsvm.inspection.record import FIELDS, measure, query_columns
 from attsvm.inspection.view import View
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Pattern(Table):
+    """The attention of a head on a text of L tokens, a row per query.
+
+    view: the head with every token as a query. table: by column the query, the selected key
+    (`chosen`, `key`) and its attention; gap: its logit less the next one, inf where there is one
+    key; key_radius, query_radius: the choice is certified to stay while every key, or the query,
+    moves by less than this, over its size (0: two top logits cannot be separated); evictable: how
+    many keys may be dropped together at 1 % error of the head's output.
+    """
+
+    view: View
+    table: dict[str, Any]
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The tokens (L,)."""
+        return self.view.texts[0]
+
+    @property
+    def attention(self) -> Floats:
+        """The attention (L, L), a row per query."""
+        return self.view.attention()
+
+    @property
+    def selected(self) -> Ints:
+        """The key (L,) with the most attention of each query."""
+        return self.view.chosen()
+
+    def columns(self) -> dict[str, Any]:
+        """The columns by name."""
+        return self.table
+
+    def plot(self, *, style: str = "screen") -> Figure:
+        """Attention as shades, with a mark on each selected key."""
+        from attsvm.plotting.networks import pattern_figure
+
+        return pattern_figure(self, look=style)
+
+    def _card(self) -> Summary:
+        shown = ("query", "key", "attention", "gap", "key_radius", "query_radius")
+        table = {name: self.table[name] for name in shown}
+        said = f"{self.view.name} on {len(self.tokens)} tokens, margins in {self.view.space} space"
+        return Summary("Pattern", said.replace("features", "feature"), {}, table)
+
+
+def pattern(model: Any, text: Any, *, head: str, tokenizer: Any = None) -> Pattern:
+    """The Pattern of one head, named as L3H5, on one text.
+
+    model, tokenizer: as in `attsvm.inspect`. text: a string, a row of token ids, or one image.
+
+    >>> import torch, transformers
+    >>> config = transformers.GPT2Config(vocab_size=30, n_embd=8, n_layer=2, n_head=2)
+    >>> found = pattern(transformers.GPT2Model(config), torch.arange(4), head="L1H0")
+    >>> found.tokens, found.attention.shape, found.attention.sum(axis=1).round(6)
+    (('0', '1', '2', '3'), (4, 4), array([1., 1., 1., 1.]))
+    """
+    known = load(model, tokenizer)
+    if isinstance(text, str | list):
+        rows = [text]
+    else:  # token ids or an image, with a first axis or without
+        rows = text[None] if text.ndim in (1, 3) else text
+    run = Run(known, rows)
+    if len(run.inputs) != 1:
+        raise Unsupported(f"text has {len(run.inputs)} rows: give one")
+    L = int(run.inputs.lengths[0])
+    view = run.view(head, np.zeros(L, dtype=np.int64), np.arange(L))
+    certain = guarantees(view, InspectionConfig(attacks=0))
+    return Pattern(view, query_columns(view, certain))
+
 
 KINDS = ("sink", "positional", "content", "diffuse")
 # Tokens that a text is cut to.

@@ -14,10 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from attsvm._utils.result import Result, Summary
 from attsvm.datasets.labelled import package_folders
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.inspection.passages import sample_texts
 
 # The line that installs what inspection needs.
 NEEDED = "attsvm.inspection needs torch and transformers: pip install '.[inspect]'"
@@ -63,7 +61,7 @@ PACKAGES: dict[str, Package] = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TrainedModel(Result):
+class TrainedModel:
     """A transformers model and its tokenizer.
 
     model: the PreTrainedModel; tokenizer: None where inputs are tensors; sample: which of the
@@ -86,10 +84,6 @@ class TrainedModel(Result):
         """How many tokens it knows."""
         return int(self.trunk.get_input_embeddings().weight.shape[0])
 
-    def sample_texts(self) -> list[str] | None:
-        """The shipped texts that it reads; None without a tokenizer."""
-        return None if self.tokenizer is None else sample_texts(self.sample)
-
     @property
     def longest(self) -> int | None:
         """How many tokens it reads; None where it does not say."""
@@ -101,14 +95,8 @@ class TrainedModel(Result):
                 return int(module.num_embeddings) - padding - 1  # RoBERTa counts from there
         return None if not isinstance(count, int) or count < 1 else count
 
-    def _card(self) -> Summary:
-        facts = {
-            "kind": self.model.config.model_type,
-            "parameters": sum(x.numel() for x in self.model.parameters()),
-            "positions": self.longest,
-            "tokenizer": "none" if self.tokenizer is None else type(self.tokenizer).__name__,
-        }
-        return Summary("TrainedModel", f"{self.name}: {type(self.model).__name__}", facts)
+    def __repr__(self) -> str:
+        return f"TrainedModel({self.name}: {type(self.model).__name__})"
 
 
 def libraries() -> tuple[Any, Any]:

@@ -7,7 +7,10 @@ NEEDED queries, and eight-bit weights are of heads whose logits are linear in th
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+import tomllib
+from dataclasses import replace
+from importlib.resources import files
+from typing import Any
 
 import numpy as np
 
@@ -15,110 +18,46 @@ from attsvm._utils.arrays import Floats
 from attsvm._utils.memory import require
 from attsvm._utils.parallel import one_thread
 from attsvm.errors import TooLarge
-from attsvm.inspection.agreement import (
+from attsvm.inspection.config import InspectionConfig
+from attsvm.inspection.guarantees import Guaranteed, guarantees
+from attsvm.inspection.measures import (
     NEEDED,
+    NULLS,
     HeldOutAgreement,
+    decompose,
     held_out,
     kind_of,
+    logits_by,
+    norm_ratio_of,
+    null_ratios,
     sharpness_of,
     split,
 )
-from attsvm.inspection.config import InspectionConfig
-from attsvm.inspection.fits import logits_by
-from attsvm.inspection.guarantees import Guaranteed, guarantees
-from attsvm.inspection.margins import choosing, margins_of
-from attsvm.inspection.norm_ratio import NULLS, decompose, norm_ratio_of, null_ratios
-from attsvm.inspection.view import View
+from attsvm.inspection.view import View, choosing, margins_of
 
 # How often the fitted keys, or matrices of the size of W, are held at once.
 _TIMES = 6
 # Queries that are shown with their text.
 SAMPLES = 6
 
-_AGREEMENT = {
-    "rule": "the one-line rule that most fitted queries follow",
-    "rule_place": "what that rule names: a sink or a place (positional)",
-    "rule_agreement": "the share of held-out choices that follow it",
-    "mean_query_agreement": "that agree with the choice for the mean of the queries",
-    "svm_agreement": "that agree with the max-margin matrix of the fitted choices",
-    "mean_difference_agreement": "that agree with the mean difference of chosen and other keys",
-    "cross_entropy_agreement": "that agree with a cross-entropy fit to the choices",
-    "soft_cross_entropy_agreement": "that agree with one to the whole attention: a ceiling",
-    "lift": "svm_agreement less rule_agreement",
-    "separable": "whether some W makes all fitted choices (says little: most labels are separable)",
-    "cosine": "between W and the max-margin matrix of the fitted choices",
-    "kind": "sink, positional, content or diffuse",
-}
 
-_NULLS = {"spectrum": "spectrum", "rotated": "spectrum and subspaces"}
+def fields(name: str) -> dict[str, str]:
+    """What the columns of a table in fields.toml are."""
+    text = files("attsvm.inspection").joinpath("fields.toml").read_text("utf-8")
+    found: dict[str, str] = tomllib.loads(text)[name]
+    return found
 
+
+_AGREEMENT = fields("agreement")
 # What each field of a record is.
 FIELDS: dict[str, str] = {
-    "name": "the attention head: L3H5 is head 5 of layer 3, both from 0",
-    "layer": "the layer, from 0",
-    "head": "the attention head, from 0",
-    "space": "where the max-margin problem is posed: features of the layer's input, or the queries "
-    "and keys of the head itself, after rotary positions (head)",
-    "queries": "queries with at least two keys",
-    "fitted": "of these, fitted on",
-    "tested": "of these, held out",
-    "keys": "keys per query, on average",
-    "norm": "the Frobenius norm of W",
-    "nuclear_norm": "the nuclear norm of W",
-    "sharpness": "the mean of the largest attention of a query",
-    "saturated": "the share of queries with a key above 0.9 of the attention",
-    "special_attention": "the mean attention on special tokens",
-    "chance": "the mean of 1 / number of keys",
+    **fields("head"),
     **_AGREEMENT,
-    "ease": "the best margin of the choices over that of permuted ones, at least (inf: no matrix "
-    "makes the permuted choices)",
-    "content_queries": "queries with at least two keys that are not special tokens",
-    "content_sharpness": "the sharpness when special keys are removed",
+    **fields("selection"),
     **{f"content_{name}": f"special keys removed: {what}" for name, what in _AGREEMENT.items()},
-    "norm_ratio": "the share of the Frobenius norm of W that suffices for its gaps on the fitted "
-    "queries, certified from above",
-    "norm_ratio_lower": "the same, certified from below",
-    "norm_ratio_seen": "the same over the norm of the part of W that the queries see: an estimate",
-    "norm_ratio_queries": "the queries it is for (it rises with them)",
-    **{
-        f"norm_ratio_{null}{end}": f"{what} norm ratio of matrices with the same {same}"
-        for null, same in _NULLS.items()
-        for end, what in (("_low", "the least"), ("", "the median"), ("_high", "the largest"))
-    },
-    "nuclear_norm_ratio": "the norm ratio in the nuclear norm",
-    "nuclear_norm_ratio_lower": "the same, certified from below",
-    "nuclear_norm_ratio_spectrum": "the median of the nulls with random subspaces",
-    "nuclear_norm_ratio_rotated": "the median of the rotated nulls",
-    "tied": "queries whose two top logits cannot be separated: nothing is guaranteed of them",
-    "evictable": "the mean share of keys that may be dropped, all of them together, at 1 % error "
-    "of the attention head's output, by the attention row (of some of them alone nothing is said)",
-    "evictable_margins": "the same, certified by margins alone; then any part of them may be, too",
-    "evictable_queries": "the share of queries that may drop a set of keys",
-    "layer_error": "how far the layer's output moves at most when the evictable keys of this head "
-    "go, over its length: the largest over queries",
-    "cache_evictable": "causal models: the share of the keys in the first half of a text that no "
-    "later query needs at 1 % error, for all heads that share these keys together",
-    "cache_layer_error": "how far the layer's output moves at most, over its length, when this "
-    "head goes without these",
-    "cache_texts": "the texts this is the mean of",
-    "key_radius": "the median of how far all keys may move, over the size of keys",
-    "key_radius_share": "the share of queries where that is above 0.01",
-    "query_radius": "the median of how far the query may move, over its size",
-    "query_radius_share": "the share of queries where that is above 0.01",
-    "int8_safe": "the share of queries whose choice eight-bit weights are certified to keep",
-    "int8_same": "the share whose choice they do keep",
-    "attacks": "attacks on these guarantees",
-    "violations": "attacks that succeeded: must be 0",
-    "seconds": "processor seconds spent on this attention head",
+    **fields("norm"),
+    **fields("guarantees"),
 }
-
-
-class Measured(NamedTuple):
-    """A head's record, what its page shows of it, and a table of its queries by column."""
-
-    record: dict[str, Any]
-    details: dict[str, Any]
-    queries: dict[str, Any]
 
 
 @one_thread()
@@ -127,15 +66,15 @@ def measure(
     config: InspectionConfig | None = None,
     *,
     cache: dict[str, Any] | None = None,
-) -> Measured:
-    """Every field of FIELDS for a head, sample texts, its gaps, and its queries.
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Every field of FIELDS for a head; what its page shows, samples and gaps; its queries.
 
     cache: the fields on the cache of keys. Raises BadTokens where no query has two keys.
     """
     config = config or InspectionConfig()
     start = time.process_time()
     view = choosing(view)
-    _check_memory(view, config)
+    _check_memory(view)
     found: dict[str, Any] = dict.fromkeys(FIELDS, np.nan)
     found |= dict.fromkeys(name for name in FIELDS if name.endswith(("rule", "place", "kind")))
     found |= {
@@ -162,17 +101,17 @@ def measure(
         found |= {"kind": kind_of(agreed, without), "ease": agreed.ease}
         found |= {"fitted": len(fit.queries), "tested": len(test.queries)}
         gaps = _sorted_gaps(agreed)
+    queries = query_columns(view, certain)
     details = {"name": view.name, "samples": _samples(view, certain), "gaps": gaps}
     found["seconds"] = time.process_time() - start
-    return Measured(found, details, _query_columns(view, certain))
+    return found, details, queries
 
 
-def _check_memory(view: View, config: InspectionConfig) -> None:
-    """Raises TooLarge unless the fitted keys fit, in double precision and a few times over."""
-    _, T, d = view.keys.shape
-    numbers = min(config.fit, len(view.queries)) * T * d + d * view.queries.shape[1]
-    what = f"measuring an attention head on {config.fit} fitted queries over {T} keys"
-    require(_TIMES * 8.0 * numbers, what, use="fewer queries to fit on, or shorter texts")
+def _check_memory(view: View) -> None:
+    """Raises TooLarge unless the keys fit, in double precision and a few times over."""
+    what = f"measuring an attention head on queries over keys of shape {view.keys.shape}"
+    need = _TIMES * 8.0 * (view.keys.size + view.keys.shape[2] * view.queries.shape[1])
+    require(need, what, use="fewer queries or shorter texts")
 
 
 def _agreement_fields(agreed: HeldOutAgreement, prefix: str = "") -> dict[str, Any]:
@@ -186,7 +125,8 @@ def _content_fields(
     rows = np.flatnonzero((view.valid & ~view.special).sum(axis=1) >= 2)
     if len(rows) < NEEDED:
         return {"content_queries": len(rows)}, None
-    content = view.subset(rows).content()
+    content = view.subset(rows)
+    content = replace(content, valid=content.valid & ~content.special)
     parts = split(content, fit=config.fit, test=config.test, seed=config.seed)
     agreed = held_out(*parts, seed=config.seed, cross=config.cross, eased=False)
     sharpness = sharpness_of(content)["sharpness"]
@@ -228,44 +168,31 @@ def _quantile(values: Floats, share: float) -> float:
 
 def _samples(view: View, found: Guaranteed) -> list[dict[str, Any]]:
     """For each of the first queries, its text as the head sees it and what is guaranteed."""
-    part = view.subset(np.arange(min(SAMPLES, len(view.queries))))
     out = []
-    for i, (tokens, attention) in enumerate(zip(part.texts, part.attention(), strict=True)):
-        dropped = int(found.queries["evictable"][i])
-        radii = ("key_radius", "query_radius", "int8_safe")
-        out.append(
-            {
-                "tokens": list(tokens),
-                "position": int(view.positions[i]),
-                "attention": [float(p) for p in attention[: len(tokens)]],
-                "valid": [bool(v) for v in view.valid[i, : len(tokens)]],
-                "chosen": int(found.queries["chosen"][i]),
-                "evictable": sorted(int(t) for t in found.order[i, :dropped]),
-                **{name: float(found.queries[name][i]) for name in radii},
-            }
-        )
+    for i, tokens in enumerate(view.texts[:SAMPLES]):
+        one = {name: values[i].item() for name, values in found.queries.items()}
+        one["evictable"] = sorted(found.order[i, : one["evictable"]].tolist())
+        one |= {"tokens": list(tokens), "position": int(view.positions[i])}
+        one["attention"] = view.attention()[i, : len(tokens)].tolist()
+        one["valid"] = view.valid[i, : len(tokens)].tolist()
+        out.append(one)
     return out
 
 
-def _query_columns(view: View, found: Guaranteed) -> dict[str, Any]:
+def query_columns(view: View, found: Guaranteed) -> dict[str, Any]:
     """A row per query: where it stands, what it chooses, and what is certified of that."""
     rows, chosen = np.arange(len(view.queries)), found.queries["chosen"]
-
-    def words(places: Any) -> list[str]:
-        return [text[t] for text, t in zip(view.texts, places, strict=True)]
-
+    query, key = (
+        [text[t] for text, t in zip(view.texts, places, strict=True)]
+        for places in (view.positions, chosen)
+    )
     return {
         "position": view.positions,
-        "query": words(view.positions),
-        "chosen": chosen,
-        "key": words(chosen),
+        "query": query,
+        "key": key,
         "attention": view.attention()[rows, chosen],
-        "margin": found.queries["gap"],
         "keys": view.valid.sum(axis=1),
-        **{
-            name: found.queries[name]
-            for name in ("key_radius", "query_radius", "evictable", "evictable_margins")
-        },
+        **found.queries,
     }
 
 

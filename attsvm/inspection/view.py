@@ -6,10 +6,20 @@ last column of Q (queries then end in 1). A key bias adds the same number to all
 and drops out. Where the logits are no such form of the features (rotary positions, normalized
 queries or keys), keys and queries are those of the head itself, after rotary positions, and W is
 the scale times the identity: the max-margin problem is then posed in head space.
+
+The margin of key t is m_t = logit_a − logit_t, where a is the key chosen. What is guaranteed of a
+head rests on lower bounds of margins: the rounding of the logits is taken off. The head that is
+spoken of is the one with exactly these numbers, computed without rounding.
+
+Theory: the standard model of rounding, [higham2002accuracy]. Where a product or a quotient falls
+below the normal floats it errs by UNIT · TINY at most, so that TINY is added to every sum of
+absolute terms: a share UNIT of that sum then bounds both kinds of error.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -17,10 +27,52 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.arrays import Bools, Floats, Ints, floats
+from attsvm._utils.interval import TINY, UNIT
 from attsvm._utils.result import Result, Summary
-from attsvm.errors import BadTokens
-from attsvm.inspection.names import head_name
+from attsvm.errors import BadTokens, Unsupported
+
+_NAME = re.compile(r"[Ll](\d+)(?:[Hh](\d+))?|(\d+)\.(\d+)")
+
+
+def head_name(layer: int, head: int) -> str:
+    """The name of a head.
+
+    >>> head_name(3, 5)
+    'L3H5'
+    """
+    return f"L{layer}H{head}"
+
+
+def parse_heads(heads: str | Sequence[str] | None, counts: Sequence[int]) -> list[tuple[int, int]]:
+    """Layer and head of each name, in order; every head where none is named.
+
+    heads: names such as L3H5, or L3 for all heads of a layer, apart by commas or in a list.
+    counts: how many heads each layer has.
+
+    >>> parse_heads("L1,L0H1", (2, 2))
+    [(0, 1), (1, 0), (1, 1)]
+    """
+    if heads is None:
+        return [(layer, head) for layer, count in enumerate(counts) for head in range(count)]
+    words = heads.replace(",", " ").split() if isinstance(heads, str) else list(heads)
+    found: set[tuple[int, int]] = set()
+    for word in words or [heads]:
+        match = _NAME.fullmatch(word) if isinstance(word, str) else None
+        if match is None:
+            raise Unsupported(
+                f"heads is {heads!r}: give names such as L3H5, or L3 for all heads of layer 3"
+            )
+        layer = int(match[1] or match[3] or 0)
+        head = match[2] or match[4]
+        most = counts[layer] if layer < len(counts) else 0
+        if layer >= len(counts) or (head is not None and int(head) >= most):
+            raise Unsupported(
+                f"there is no attention head {word}: layers run from L0 to L{len(counts) - 1}, "
+                f"heads from H0 to H{(most or max(counts)) - 1}"
+            )
+        found.update((layer, k) for k in (range(most) if head is None else [int(head)]))
+    return sorted(found)
 
 
 class LayerOutput(NamedTuple):
@@ -162,16 +214,6 @@ class View(Result):
             part.__dict__["_logits"] = self._logits[numbers]
         return part
 
-    def content(self) -> View:
-        """The View without special keys; queries that have no other key are left out."""
-        valid = self.valid & ~self.special
-        rows = np.flatnonzero(valid.any(axis=1))
-        if not len(rows):
-            raise BadTokens("every key is a special token: there is no content to attend to")
-        if len(rows) == len(valid):
-            return replace(self, valid=valid)
-        return replace(self.subset(rows), valid=valid[rows])
-
     def _card(self) -> Summary:
         n, T, d = self.keys.shape
         words = [text[at] for text, at in zip(self.texts[:3], self.positions, strict=False)]
@@ -183,3 +225,78 @@ class View(Result):
             "queries": " ".join(words),
         }
         return Summary("View", f"{self.name}: {n} queries over {T} keys of {d} features", facts)
+
+
+# Each bound is widened by this, for the rounding of the bound itself.
+WIDER = 1.01
+
+
+class Margins(NamedTuple):
+    """What is known of the choices of n queries over T keys.
+
+    logits (n, T), −inf on keys that are not valid; error (n, T): how far each may be from the
+    truth; chosen (n,); rivals (n, T): the valid keys that are not chosen; least (n, T): a lower
+    bound of each rival's margin, inf elsewhere; gap (n,): the top logit less the second, inf where
+    there is one key; tied (n,): the gap is not certified positive, so that there is no choice.
+    """
+
+    logits: Floats
+    error: Floats
+    chosen: Ints
+    rivals: Bools
+    least: Floats
+    gap: Floats
+    tied: Bools
+
+
+def margins_of(view: View) -> Margins:
+    """The margins of a View, with rounding on the safe side.
+
+    Raises BadTokens where a number is not finite.
+    """
+    check_numbers(view)
+    logits = view.logits()
+    error = rounding_of(view)
+    n = len(logits)
+    rows, chosen = np.arange(n), logits.argmax(axis=1)
+    rivals = view.valid.copy()
+    rivals[rows, chosen] = False
+    with np.errstate(invalid="ignore"):  # a key that is not valid is no rival
+        apart = logits[rows, chosen][:, None] - logits
+        slack = (error[rows, chosen][:, None] + error + UNIT * np.abs(apart)) * WIDER
+        least = np.where(rivals, apart - slack, np.inf)
+    gap = np.where(rivals, apart, np.inf).min(axis=1)
+    return Margins(logits, error, chosen, rivals, least, gap, ~(least.min(axis=1) > 0))
+
+
+def rounding_of(view: View) -> Floats:
+    """How far each computed logit (n, T) may be from the truth: a share of |x|ᵀ|K|ᵀ|Q||z|."""
+    h, d = view.key_factor.shape
+    count = d + h + view.queries.shape[1] + 12
+    K, Q = np.abs(view.key_factor), np.abs(view.query_factor)
+
+    keys, queries = (np.abs(x.astype(np.float64)) for x in (view.keys, view.queries))
+    slopes = (queries @ Q.T + TINY) @ K + TINY
+    sizes: Floats = np.matmul(keys, slopes[:, :, None])[:, :, 0]
+    return count * UNIT * WIDER * sizes + TINY
+
+
+def check_numbers(view: View) -> None:
+    """Raises BadTokens where a number of the View is not finite, or too large to square."""
+    for name in ("keys", "queries", "key_factor", "query_factor", "values"):
+        array: Any = getattr(view, name)
+        if array.any():
+            floats(array, f"{view.name}: {name}")
+
+
+def choosing(view: View) -> View:
+    """The View of the queries that have two valid keys or more; others choose nothing.
+
+    Raises BadTokens where there is none.
+    """
+    rows = np.flatnonzero(view.valid.sum(axis=1) >= 2)
+    if not len(rows):
+        raise BadTokens(
+            f"{view.name}: no query has two keys, so that none chooses; give longer texts"
+        )
+    return view if len(rows) == len(view.queries) else view.subset(rows)

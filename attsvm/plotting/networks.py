@@ -317,16 +317,16 @@ def pattern_figure(found: Any, *, look: str = "screen") -> Picture:
     with style.styled(look):
         made, grid = sheet(look, size=(side + 0.8, side))
         ax: Axes = grid[0, 0]
-        shades = np.where(found.valid, found.attention, np.nan)
+        shades = np.where(found.view.valid, found.attention, np.nan)
         image = ax.imshow(shades, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
         for row, key in enumerate(found.selected):
-            firm = found.key_radius[row] > 0
+            firm = found.table["key_radius"][row] > 0
             kind = {"edgecolor": "#d55e00", "linestyle": "-" if firm else ":"}
             ax.add_patch(Rectangle((key - 0.5, row - 0.5), 1, 1, fill=False, **kind))
         if L <= 60:
             ax.set_xticks(range(L), found.tokens, rotation=90)
             ax.set_yticks(range(L), found.tokens)
-        ax.set(xlabel="key", ylabel="query", title=f"Attention of {found.name}")
+        ax.set(xlabel="key", ylabel="query", title=f"Attention of {found.view.name}")
         made.colorbar(image, ax=ax, shrink=0.7)
         return made
 

@@ -159,15 +159,12 @@ def test_a_pattern_has_the_attention_of_every_token():
     with torch.no_grad():
         reference = model(input_ids=row[None], output_attentions=True).attentions
     found = pattern(model, row, head="1.3")
-    assert (found.name, found.space, found.tokens) == (
-        "L1H3",
-        "head",
-        tuple(map(str, row.tolist())),
-    )
+    assert (found.view.name, found.view.space) == ("L1H3", "head")
+    assert found.tokens == tuple(map(str, row.tolist()))
     np.testing.assert_allclose(found.attention, reference[1][0, 3].numpy(), atol=SINGLE)
     assert (found.selected == found.attention.argmax(axis=1)).all()
-    assert np.isinf(found.margin[0]) and (found.key_radius >= 0).all()
     table = found.to_frame()
+    assert np.isinf(table["gap"][0]) and (table["key_radius"] >= 0).all()
     assert table["attention"].to_numpy() == pytest.approx(found.attention.max(axis=1))
     assert len(found.plot().axes) == 2
     image = pattern(tiny.build("vit"), tiny.inputs("vit", 1)[0], head="L0H0")

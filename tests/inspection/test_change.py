@@ -8,6 +8,7 @@ import pytest
 
 from attsvm import inspection
 from attsvm.errors import BadTokens
+from attsvm.inspection.change import compare_views
 from attsvm.inspection.inspection import HeadTable
 from tests.inspection.built import content_view, head_view, random_view, view_of
 
@@ -22,7 +23,7 @@ def sharpened():
 
 
 def test_what_grew_is_foretold_on_unseen_queries():
-    (row,) = inspection.compare_views([sharpened()], config=CONFIG).records
+    (row,) = compare_views([sharpened()], config=CONFIG).records
     assert row["sharpened"] > 0.5
     assert row["grown"] == 200
     assert (row["fitted"], row["tested"]) == (60, 100)
@@ -41,7 +42,7 @@ def test_other_heads_of_the_layer_make_the_band():
         other = replace(after, head=head, query_factor=after.query_factor + moved)
         pairs.append((replace(after, head=head), other))
     pairs.append((replace(before, layer=1), replace(after, layer=1)))
-    found = inspection.compare_views(pairs, config=CONFIG)
+    found = compare_views(pairs, config=CONFIG)
     first, last = found.records[0], found.records[3]
     assert first["growth_cosine_low"] <= first["growth_cosine_high"] < first["growth_cosine"]
     assert np.isnan(last["growth_cosine_low"])  # alone in its layer
@@ -51,17 +52,17 @@ def test_other_heads_of_the_layer_make_the_band():
 
 def test_the_same_checkpoint_twice_has_no_growth():
     view = random_view(n=60)
-    (row,) = inspection.compare_views([(view, view)], config=CONFIG).records
+    (row,) = compare_views([(view, view)], config=CONFIG).records
     assert row["grown"] == row["fitted"] == 0
     assert row["sharpened"] == row["change_norm"] == 0.0
     assert np.isnan(row["growth_svm"])
-    json.dumps(inspection.compare_views([(view, view)], config=CONFIG).as_json(), allow_nan=False)
+    json.dumps(compare_views([(view, view)], config=CONFIG).as_json(), allow_nan=False)
 
 
 def test_heads_in_head_space_say_what_sharpened_alone():
     after = head_view(n=60)
     before = replace(after, query_factor=0.1 * after.query_factor)
-    (row,) = inspection.compare_views([(before, after)], config=CONFIG).records
+    (row,) = compare_views([(before, after)], config=CONFIG).records
     assert row["sharpened"] > 0
     assert np.isnan(row["change_norm"])
 
@@ -70,14 +71,14 @@ def test_different_queries_are_refused():
     view = random_view(n=20)
     for other in (replace(view, head=1), replace(view, positions=0 * view.positions)):
         with pytest.raises(BadTokens, match="different queries"):
-            inspection.compare_views([(view, other)], config=CONFIG)
+            compare_views([(view, other)], config=CONFIG)
     with pytest.raises(BadTokens, match="no attention head to compare"):
-        inspection.compare_views([])
+        compare_views([])
 
 
 def test_heads_without_a_choice_change_nothing():
     view = view_of(np.ones((4, 1, 2)), np.ones((4, 2)), np.eye(2))
-    (row,) = inspection.compare_views([(view, view)], config=CONFIG).records
+    (row,) = compare_views([(view, view)], config=CONFIG).records
     assert row["queries"] == row["grown"] == 0
 
 

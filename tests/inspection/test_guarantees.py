@@ -16,8 +16,7 @@ from attsvm.inspection.guarantees import (
     rounded_rows,
     stability_of,
 )
-from attsvm.inspection.margins import margins_of
-from attsvm.inspection.view import LayerOutput
+from attsvm.inspection.view import LayerOutput, margins_of
 from tests.inspection.built import content_view, head_view, random_view, sink_view, view_of
 
 VIEWS = {

@@ -17,7 +17,7 @@ CONFIG = inspection.InspectionConfig(fit=30, test=60, draws=2, nuclear_draws=-1,
 
 
 def shown(view):
-    return measure(view, CONFIG).details
+    return measure(view, CONFIG)[1]
 
 
 @pytest.fixture(scope="module")

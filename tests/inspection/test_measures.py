@@ -8,19 +8,27 @@ import pytest
 
 import attsvm
 from attsvm.errors import BadTokens, TooLarge, Unsupported
-from attsvm.inspection import FIELDS, InspectionConfig, fits
-from attsvm.inspection.agreement import (
+from attsvm.inspection import FIELDS, InspectionConfig, measures
+from attsvm.inspection.measures import (
     NEEDED,
     HeldOutAgreement,
+    agreement_of,
+    cross_entropy,
     ease_of,
     held_out,
     kind_of,
+    mean_difference,
+    norm_ratio_of,
+    null_ratios,
+    one_hot,
+    permute,
+    rotate,
     rule_for,
     sharpness_of,
+    spectrum,
     split,
+    svm_fit,
 )
-from attsvm.inspection.fits import agreement_of, cross_entropy, mean_difference, one_hot, svm_fit
-from attsvm.inspection.norm_ratio import norm_ratio_of, null_ratios, permute, rotate, spectrum
 from attsvm.inspection.record import measure
 from tests.inspection.built import (
     content_view,
@@ -42,7 +50,7 @@ def shuffler(seed):
 
 
 def record(view, config=SMALL):
-    return measure(view, config).record
+    return measure(view, config)[0]
 
 
 def measured(view, *, fit=60, test=90):
@@ -363,9 +371,9 @@ def test_choices_that_go_in_a_circle_are_seen_without_a_solve():
         (same, ordered, False),
     ):
         part = replace(view, queries=queries)
-        assert fits.circular(part, chosen) is round_
-        rows = attsvm.Problem.of(fits.tokens_of(part, chosen), chosen)
+        assert measures.circular(part, chosen) is round_
+        rows = attsvm.Problem.of(measures.tokens_of(part, chosen), chosen)
         assert (attsvm.solve(rows).status == "infeasible") is round_
-    assert fits.svm_fit(view, first).soft
-    hard = fits.svm_fit(view, ordered)
+    assert measures.svm_fit(view, first).soft
+    hard = measures.svm_fit(view, ordered)
     assert not hard.soft

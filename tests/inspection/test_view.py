@@ -73,27 +73,6 @@ def test_a_wrong_subset_is_refused(rows, message):
         small_view().subset(rows)
 
 
-def test_content_leaves_special_keys_out():
-    view = small_view()
-    content = view.content()
-    assert not content.attention()[view.special].any()
-    kept = view.valid & ~view.special
-    expected = np.where(kept, view.attention(), 0.0)
-    expected /= expected.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(content.attention(), expected, rtol=EXACTLY)
-
-
-def test_queries_with_special_keys_alone_are_dropped():
-    view = small_view()
-    special = view.special.copy()
-    special[2] = True
-    content = small_view(special=special).content()
-    assert len(content.queries) == 5
-    assert content.texts == view.texts[:2] + view.texts[3:]
-    with pytest.raises(attsvm.BadTokens, match="no content"):
-        small_view(special=np.ones_like(special)).content()
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
