@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
 from inspect import signature
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,7 +51,8 @@ _SHARE = 0.2
 class Call:
     """One call of an attention module: states (B, heads, T, width), mask (B or 1, T, T), output.
 
-    arguments: what the module was called with; mixer: the linear map that its output goes into.
+    number: of the layer; arguments: what the module was called with; mixer: the linear map that its
+    output goes into.
     """
 
     module: Any
@@ -60,6 +62,7 @@ class Call:
     mask: Any
     scale: float
     out: Any
+    number: int = 0
     arguments: tuple[Any, Any] = ((), {})
     mixer: Any = None
 
@@ -227,29 +230,27 @@ class Run:
     def _layers(self) -> list[Layer]:
         """The layers, as the model runs on a few tokens."""
         inputs = self.inputs.subset([0])
-        if inputs.tensors is None:
-            count = min(_FIRST, self.known.longest or _FIRST)
-            ids = np.resize(inputs.ids[inputs.valid], (1, count))
+        if inputs.images is None:
+            most = min(_FIRST, self.known.longest or _FIRST)
+            ids = np.resize(inputs.ids[inputs.valid], (1, most))
             inputs = replace(inputs, ids=ids, valid=ids >= 0)
-        calls: list[Call] = []
-        with _listening(self.known, calls.append, mixers=True):
-            _run(self.known, inputs.arguments(np.array([0]), inputs.ids.shape[1]))
-            layers = [_layer(call) for call in calls]
+        given = inputs.arguments(np.array([0]), inputs.ids.shape[1])
+        calls = _calls(self.known, given, mixers=True)
+        layers = [_layer(call) for call in calls]
         if not layers:
             raise Unsupported(
                 f"{type(self.known.model).__name__} does not call an attention implementation of "
                 "transformers: it cannot be inspected"
             )
-        if inputs.tensors is not None:
+        if inputs.images is not None:
             self.inputs = patches(self.known, self.inputs, calls[0].k.shape[2])
         return layers
 
     def draw(self, queries: int | None, seed: int, at: Any) -> tuple[Ints, Ints]:
         """The rows that are drawn, and where their queries stand."""
         n = len(self.inputs)
-        for name, value in {"queries": queries, "seed": seed}.items():
-            if value is not None and (not isinstance(value, int | np.integer) or value < 0):
-                raise BadTokens(f"{name} is {value!r}; it must be a whole number from 0")
+        if seed < 0:
+            raise BadTokens(f"seed is {seed}; it must be a whole number from 0")
         rng = np.random.default_rng(seed)
         rows = np.arange(n)
         if queries is not None:
@@ -284,17 +285,8 @@ class Run:
         batches = inputs.batches()
         with bar(f"the model, up to layer {max(layers)}") as show:
             for done, (rows, t) in enumerate(batches):
-                seen = iter(range(max(layers) + 1))
-
-                def take(call: Call, rows: Ints = rows, seen: Iterator[int] = seen) -> None:
-                    number = next(seen)
-                    if number in found:
-                        _fill(found[number], call, rows, where, positions)
-                    if number == max(layers):
-                        raise _Enough
-
-                with _listening(self.known, take):
-                    _run(self.known, inputs.arguments(rows, t))
+                for call in _calls(self.known, inputs.arguments(rows, t), layers):
+                    _fill(found[call.number], call, rows, where, positions)
                 if show is not None:
                     show((done + 1) / len(batches))
         for k in layers:
@@ -419,32 +411,39 @@ def _mask(module: Any, query: Any, given: Any, is_causal: bool | None) -> Any:
     return given[:, 0].expand(-1, T, -1)
 
 
-@contextmanager
-def _listening(
-    known: TrainedModel, tell: Callable[[Call], None], *, mixers: bool = False
-) -> Iterator[None]:
-    """A context in which each call of an attention module is told of, in evaluation.
+def _calls(
+    known: TrainedModel,
+    arguments: dict[str, Any],
+    layers: Sequence[int] | None = None,
+    *,
+    mixers: bool = False,
+) -> list[Call]:
+    """The calls of these layers as the model runs on these inputs, in evaluation; all without them.
 
     mixers: the linear map that each output goes into next is noted in its Call.
     """
     torch, _ = libraries()
     model = known.model
     held: dict[int, tuple[Any, Any]] = {}
-    pending: list[Call] = []
+    calls: list[Call] = []
+    numbers = count()
 
     def note(module: Any, args: Any, named: Any) -> None:
         held[id(module)] = (args, named)
 
-    def told(call: Call) -> None:
+    def take(call: Call) -> None:
+        call.number = next(numbers)
         call.arguments = held.get(id(call.module), ((), {}))
-        pending[:] = [call]
-        tell(call)
+        if layers is None or call.number in layers:
+            calls.append(call)
+        if layers is not None and call.number == max(layers):
+            raise _Enough
 
     def linear(module: Any, args: Any) -> None:
-        if pending and args and torch.is_tensor(args[0]):
-            x, out = args[0], pending[0].out
+        if calls and calls[-1].mixer is None and args and torch.is_tensor(args[0]):
+            x, out = args[0], calls[-1].out
             if x.numel() == out.numel() and torch.equal(x.reshape(out.shape), out):
-                pending.pop().mixer = module
+                calls[-1].mixer = module
 
     before = model.config._attn_implementation
     training = [x for x in model.modules() if x.training]
@@ -454,11 +453,19 @@ def _listening(
             hooks.append(module.register_forward_pre_hook(note, with_kwargs=True))
         if mixers and type(module).__name__ in ("Linear", "Conv1D"):
             hooks.append(module.register_forward_pre_hook(linear))
-    token = _TELL.set(told)
+    first = next(model.parameters())
+    given = {
+        name: x.to(first.device, first.dtype if x.is_floating_point() else None)
+        for name, x in arguments.items()
+    }
+    if "use_cache" in signature(known.trunk.forward).parameters:
+        given["use_cache"] = False
+    token = _TELL.set(take)
     try:
         model.eval()
         model.set_attn_implementation(_registered())
-        yield
+        with torch.no_grad(), suppress(_Enough):
+            known.trunk(**given)
     finally:
         _TELL.reset(token)
         model.set_attn_implementation(before)
@@ -466,23 +473,7 @@ def _listening(
             hook.remove()
         for x in training:
             x.training = True
-
-
-def _run(known: TrainedModel, arguments: dict[str, Any]) -> None:
-    """Run the model on these inputs, up to the last layer that is wanted."""
-    torch, _ = libraries()
-    first = next(known.model.parameters())
-    given = {
-        name: x.to(first.device, first.dtype if x.is_floating_point() else None)
-        for name, x in arguments.items()
-    }
-    if "use_cache" in signature(known.trunk.forward).parameters:
-        given["use_cache"] = False
-    try:
-        with torch.no_grad():
-            known.trunk(**given)
-    except _Enough:
-        pass
+    return calls
 
 
 def _layer(call: Call) -> Layer:
@@ -537,14 +528,13 @@ def _factors(call: Call) -> tuple[Floats, Floats, Floats] | None:
     rest = {name: None if "mask" in name else shorter(part) for name, part in named.items()}
     rest.pop("hidden_states", None)
     module = copy.deepcopy(call.module).cpu().double()
+    module.config._attn_implementation = _registered()
     for part in module.modules():
         part._forward_pre_hooks.clear()
     token = _TELL.set(take)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), suppress(_Enough):
             module(unit, *(None for _ in args[1:]), **rest)
-    except _Enough:
-        pass
     except (RuntimeError, TypeError, ValueError, AttributeError, IndexError):
         return None
     finally:

@@ -19,6 +19,7 @@ from attsvm.inspection.guarantees import cache_of, guarantees
 from attsvm.inspection.measures import NEEDED, THRESHOLDS
 from attsvm.inspection.models import TrainedModel, load
 from attsvm.inspection.record import FIELDS, measure, query_columns
+from attsvm.inspection.texts import first_of_each
 from attsvm.inspection.view import View
 
 if TYPE_CHECKING:
@@ -406,8 +407,9 @@ class HeadViews:
             heads = [head for layer, head in self.wanted if layer == states.number]
             kept = self._cache(states, heads, n, first)
             for view in states.subset(np.arange(n)).views(heads):
-                if run.causal and run.inputs.tensors is None:
-                    view = _unlike(view)
+                if run.causal and run.inputs.images is None:
+                    # Queries that see the same tokens as an earlier one are left out.
+                    view = view.subset(first_of_each(view.ids, view.valid))
                 yield view, kept.get(view.head)
 
     def _with_cache(self, rows: Any, positions: Any) -> tuple[Any, Any, Any]:
@@ -436,11 +438,3 @@ class HeadViews:
             fields = cache_of(list(later.views(members)), later.rows, first, self.config)
             found |= dict(zip(members, fields, strict=True))
         return found
-
-
-def _unlike(view: View) -> View:
-    """The View without queries that see the same tokens as an earlier one."""
-    first: dict[bytes, int] = {}
-    for row, (ids, valid) in enumerate(zip(view.ids, view.valid, strict=True)):
-        first.setdefault(ids[valid].tobytes(), row)
-    return view if len(first) == len(view.ids) else view.subset(list(first.values()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -80,14 +80,14 @@ class Inputs:
     """n rows for a model.
 
     ids (n, T): numbers of the tokens, 0 beyond the end; valid, special (n, T); tokens: as a reader
-    knows them. tensors: what else the model is called with, by name, a row each (images).
+    knows them. images: what the model reads in place of ids.
     """
 
     ids: Ints
     valid: Bools
     special: Bools
     tokens: tuple[tuple[str, ...], ...]
-    tensors: Mapping[str, Any] | None = None
+    images: Any = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -100,17 +100,11 @@ class Inputs:
 
     def subset(self, rows: Any) -> Inputs:
         """These rows."""
-        tensors = None
-        if self.tensors is not None:
-            tensors = {name: x[[int(i) for i in rows]] for name, x in self.tensors.items()}
-        return replace(
-            self,
-            ids=self.ids[rows],
-            valid=self.valid[rows],
-            special=self.special[rows],
-            tokens=tuple(self.tokens[i] for i in rows),
-            tensors=tensors,
-        )
+        names = ("ids", "valid", "special")
+        parts: dict[str, Any] = {name: getattr(self, name)[rows] for name in names}
+        images = None if self.images is None else self.images[[int(i) for i in rows]]
+        tokens = tuple(self.tokens[i] for i in rows)
+        return replace(self, tokens=tokens, images=images, **parts)
 
     def batches(self) -> list[tuple[Ints, int]]:
         """Rows of about the same length, and that length; at most TOKENS tokens at once."""
@@ -127,8 +121,8 @@ class Inputs:
     def arguments(self, rows: Ints, t: int) -> dict[str, Any]:
         """What the model is called with for these rows, cut to t tokens."""
         torch, _ = libraries()
-        if self.tensors is not None:
-            return {name: x[torch.as_tensor(rows)] for name, x in self.tensors.items()}
+        if self.images is not None:
+            return {"pixel_values": self.images[torch.as_tensor(rows)]}
         return {
             "input_ids": torch.as_tensor(self.ids[rows, :t]),
             "attention_mask": torch.as_tensor(self.valid[rows, :t].astype(np.int64)),
@@ -136,14 +130,17 @@ class Inputs:
 
     def first_of_each(self) -> list[int]:
         """The numbers of the rows that no earlier row equals."""
-        first: dict[bytes, int] = {}
-        for i in range(len(self)):
-            if self.tensors is None:
-                key = self.ids[i][self.valid[i]].tobytes()
-            else:
-                key = b"".join(x[i].cpu().numpy().tobytes() for x in self.tensors.values())
-            first.setdefault(key, i)
-        return list(first.values())
+        ids = self.ids if self.images is None else self.images.cpu().numpy()
+        seen = self.valid if self.images is None else np.ones(ids.shape, dtype=bool)
+        return first_of_each(ids, seen)
+
+
+def first_of_each(ids: Any, seen: Bools) -> list[int]:
+    """The numbers of the rows whose seen entries no earlier row has as its own."""
+    first: dict[bytes, int] = {}
+    for i, (row, mask) in enumerate(zip(ids, seen, strict=True)):
+        first.setdefault(row[mask].tobytes(), i)
+    return list(first.values())
 
 
 def read_inputs(known: TrainedModel, texts: Any, *, length: int | None) -> Inputs:
@@ -209,12 +206,10 @@ def _ids(known: TrainedModel, texts: Any, length: int | None) -> Inputs:
 def _images(known: TrainedModel, images: Any) -> Inputs:
     """The images as rows; their tokens are counted once the model has run."""
     name = known.trunk.main_input_name
-    if name == "input_ids":
-        raise BadTokens("texts is a tensor of floats: this model reads whole numbers, token ids")
-    n = len(images)
-    empty = np.zeros((n, 1), dtype=np.int64)
-    words = tuple(("patch",) for _ in range(n))
-    return Inputs(empty, empty == 0, empty != 0, words, {name: images})
+    if name != "pixel_values":
+        raise BadTokens(f"texts is a tensor of floats: this model reads {name}")
+    empty = np.zeros((len(images), 1), dtype=np.int64)
+    return Inputs(empty, empty == 0, empty != 0, (("patch",),) * len(images), images)
 
 
 def patches(known: TrainedModel, inputs: Inputs, count: int) -> Inputs:
@@ -229,9 +224,23 @@ def patches(known: TrainedModel, inputs: Inputs, count: int) -> Inputs:
 
 
 def _filled(known: TrainedModel, rows: Any, marks: Any) -> Inputs:
-    """Rows of token ids of unequal length in arrays; marks: 1 for a special token."""
-    _check_rows(known, rows)
-    own = known.tokenizer
+    """Rows of token ids of unequal length in arrays; marks: 1 for a special token.
+
+    Raises BadTokens where the model has no such token or position.
+    """
+    own, longest, most = known.tokenizer, known.longest, known.words
+    for i, row in enumerate(rows):
+        if longest is not None and len(row) > longest:
+            raise BadTokens(
+                f"text {i} has {len(row)} tokens and the model reads {longest}: give "
+                f"length={longest} to cut it, or shorter texts"
+            )
+        wrong = [k for k in row if not 0 <= k < most]
+        if wrong:
+            raise BadTokens(
+                f"token {wrong[0]} is not among the {most:,} words of the model: its tokenizer is "
+                "another's"
+            )
     names = set() if own is None else set(own.all_special_ids)
     shape = len(rows), max(map(len, rows))
     ids, special = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=bool)
@@ -250,20 +259,3 @@ def _filled(known: TrainedModel, rows: Any, marks: Any) -> Inputs:
             for row in rows
         ]
     return Inputs(ids, valid, special, tuple(words))
-
-
-def _check_rows(known: TrainedModel, rows: Any) -> None:
-    """Raises BadTokens where the model has no such token or position."""
-    longest, words = known.longest, known.words
-    for i, row in enumerate(rows):
-        if longest is not None and len(row) > longest:
-            raise BadTokens(
-                f"text {i} has {len(row)} tokens and the model reads {longest}: give "
-                f"length={longest} to cut it, or shorter texts"
-            )
-        if max(row) >= words or min(row) < 0:
-            wrong = max(row) if max(row) >= words else min(row)
-            raise BadTokens(
-                f"token {wrong} is not among the {words:,} words of the model: its tokenizer is "
-                "another's"
-            )

@@ -198,11 +198,8 @@ class View(Result):
 
     def subset(self, rows: Any) -> View:
         """The View of these queries: their numbers, in any order, or a boolean (n,)."""
-        try:
-            numbers = np.arange(len(self.queries))[rows]
-        except IndexError as error:
-            raise BadTokens(f"rows names no query: {error}") from error
-        if numbers.ndim != 1 or not len(numbers):
+        numbers = np.arange(len(self.queries))[rows]
+        if not len(numbers):
             raise BadTokens("rows names no query: give at least one")
         names = ("keys", "queries", "values", "valid", "ids", "special", "positions")
         parts: dict[str, Any] = {name: getattr(self, name)[numbers] for name in names}

@@ -65,8 +65,14 @@ def test_the_output_of_a_model_is_unchanged_to_the_bit_and_so_is_the_model(kind)
     with torch.no_grad():
         plain = model(**given)[0]
     model.train()
-    with capturing._listening(load(model), lambda call: None), torch.no_grad():
+    assert len(capturing._calls(load(model), given)) == len(
+        Run(load(model), tiny.inputs(kind)).layers
+    )
+    assert model.training and model.config._attn_implementation == before[0]
+    model.eval().set_attn_implementation(capturing._registered())
+    with torch.no_grad():
         heard = model(**given)[0]
+    model.train().set_attn_implementation(before[0])
     assert torch.equal(plain, heard)
     assert model.training
     hooks = sum(len(x._forward_pre_hooks) for x in model.modules())
@@ -247,7 +253,7 @@ def test_texts_and_draws_that_do_not_fit_are_refused(texts, options, message):
 def test_what_a_model_does_not_read_is_refused():
     with pytest.raises(attsvm.BadTokens, match="texts need a tokenizer"):
         attsvm.inspect(tiny.build("bert"), ["a b"])
-    with pytest.raises(attsvm.BadTokens, match="reads whole numbers, token ids"):
+    with pytest.raises(attsvm.BadTokens, match="this model reads input_ids"):
         attsvm.inspect(tiny.build("bert"), torch.randn(2, 3, 16, 16))
     with pytest.raises(attsvm.BadTokens, match="this model reads pixel_values"):
         attsvm.inspect(tiny.build("vit"), [[1, 2]])

@@ -338,7 +338,7 @@ def test_with_few_queries_what_can_be_said_is_said(count):
 
 def test_a_head_beyond_memory_is_refused_beforehand(monkeypatch):
     monkeypatch.setattr("attsvm._utils.memory.available", lambda: 1e4)
-    with pytest.raises(TooLarge, match="fewer queries to fit on"):
+    with pytest.raises(TooLarge, match="fewer queries or shorter texts"):
         record(random_view(n=60))
 
 

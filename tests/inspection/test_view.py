@@ -64,13 +64,9 @@ def test_subset_takes_numbers_and_marks():
     np.testing.assert_array_equal(view.subset(np.arange(6) == 2).ids, view.ids[[2]])
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [([], "names no query"), ([6], "out of bounds"), ([True, False], "names no query")],
-)
-def test_a_wrong_subset_is_refused(rows, message):
-    with pytest.raises(attsvm.BadTokens, match=message):
-        small_view().subset(rows)
+def test_a_subset_of_nothing_is_refused():
+    with pytest.raises(attsvm.BadTokens, match="names no query"):
+        small_view().subset([])
 
 
 @pytest.mark.parametrize(
