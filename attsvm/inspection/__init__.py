@@ -17,15 +17,8 @@ from __future__ import annotations
 from attsvm.inspection.capturing import capture
 from attsvm.inspection.change import CHANGE_FIELDS, Change, compare
 from attsvm.inspection.config import InspectionConfig
-from attsvm.inspection.inspection import (
-    InspectedHead,
-    Inspection,
-    Pattern,
-    inspect,
-    inspect_views,
-    pattern,
-)
-from attsvm.inspection.models import TrainedModel, load
+from attsvm.inspection.inspection import Inspection, inspect, inspect_views, pattern
+from attsvm.inspection.models import load
 from attsvm.inspection.record import FIELDS
 from attsvm.inspection.texts import read_passages, sample_texts
 from attsvm.inspection.view import View
@@ -34,11 +27,8 @@ __all__ = [
     "CHANGE_FIELDS",
     "Change",
     "FIELDS",
-    "InspectedHead",
     "Inspection",
     "InspectionConfig",
-    "Pattern",
-    "TrainedModel",
     "View",
     "capture",
     "compare",

@@ -22,9 +22,9 @@ Norm ratio. Among all W' that keep at least the head's own top-two gap on every 
 (x_a − x_t)ᵀ W' z ≥ gap for every other key t, the least norm over ‖W‖: W itself is one of them, so
 that it is at most 1. Both bounds come from a certificate. It rises with the number of queries,
 which is therefore reported with it; compare it with that of the nulls: heads made of the same
-numbers by chance, which choose for themselves. With the singular values of W = U S Vᵀ, `spectrum` draws both
-subspaces anew, and `rotated` keeps the head's own and turns inside them: W = U R S R'ᵀ Vᵀ. What a
-trained head does no better than these is no finding about training.
+numbers by chance, which choose for themselves. With the singular values of W = U S Vᵀ, `spectrum`
+draws both subspaces anew, and `rotated` keeps the head's own and turns inside them, U R S R'ᵀ Vᵀ.
+What a trained head does no better than these is no finding about training.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 from attsvm import inspection
 from attsvm.errors import BadTokens
 from attsvm.inspection.change import compare_views
-from attsvm.inspection.inspection import HeadTable
+from attsvm.inspection.inspection import InspectedHead
 from tests.inspection.built import content_view, head_view, random_view, view_of
 
 CONFIG = inspection.InspectionConfig(fit=60, test=100, draws=1, nuclear_draws=-1, attacks=5)
@@ -86,15 +86,11 @@ def test_rank_correlation_is_that_of_ranks():
     x = np.array([0.3, 0.1, 0.2, np.nan])
 
     def correlation(one, other):
-        class Two(HeadTable):
-            fields = {"name": "", "one": "", "other": ""}
-            records = [
-                {"name": f"L0H{k}", "one": a, "other": b}
-                for k, (a, b) in enumerate(zip(one, other, strict=True))
-            ]
-            _card = None
-
-        return Two().correlation("one", "other")
+        rows = enumerate(zip(one, other, strict=True))
+        records = [{"name": f"L0H{k}", "sharpness": a, "cosine": b} for k, (a, b) in rows]
+        whole = [dict.fromkeys(inspection.FIELDS, 0.0) | record for record in records]
+        heads = tuple(InspectedHead(record, {}, {}) for record in whole)
+        return inspection.Inspection("built", CONFIG, heads).correlation()
 
     assert correlation(x, np.exp(10 * x)) == pytest.approx(1.0)
     assert correlation(x, -x) == pytest.approx(-1.0)
