@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from inspect import signature
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.arrays import Floats, Ints
 from attsvm._utils.memory import available, require
 from attsvm._utils.progress import bar
 from attsvm.errors import BadTokens, Unsupported
@@ -72,6 +72,16 @@ class Call:
         args, named = self.arguments
         return args[0] if args else named["hidden_states"]
 
+    def text(self, i: int, length: int, *, features: bool) -> dict[str, NDArray[Any]]:
+        """The arrays of one text, each with its tokens on the first axis."""
+        parts = {name: getattr(self, name)[i].transpose(0, 1) for name in "qkv"}
+        parts |= {"out": self.out[i], "valid": self.mask[i % len(self.mask), :, :length]}
+        parts |= {"features": self.features[i]} if features else {}
+        found = {name: x[:length].detach().cpu() for name, x in parts.items()}
+        return {
+            name: (x.float() if x.is_floating_point() else x).numpy() for name, x in found.items()
+        }
+
 
 @dataclass(frozen=True, eq=False)
 class Layer:
@@ -91,48 +101,54 @@ class Layer:
     mixer: tuple[Floats, Floats] | None
 
 
-class Captured(NamedTuple):
-    """Arrays of a layer: features (N, T, d) or None, k (N, G, T, h), v (N, G, T, hv) of N texts; of
-    n queries q (n, H, h), out (n, H · hv) and valid (n, T)."""
-
-    features: NDArray[np.float32] | None
-    k: NDArray[np.float32]
-    v: NDArray[np.float32]
-    q: NDArray[np.float32]
-    out: NDArray[np.float32]
-    valid: Bools
-
-
 @dataclass(frozen=True, eq=False)
 class LayerStates:
-    """A layer on n queries, which stand at `positions` (n,) of the `rows` (n,) of the inputs."""
+    """A layer on n queries, which stand at `positions` (n,) of the `rows` (n,) of the inputs.
+
+    texts: the arrays of each row of the inputs, each with its tokens on the first axis: features
+    (T, d), q (T, H, h), k (T, G, h), v (T, G, hv), out (T, H · hv), valid (T, T).
+    """
 
     number: int
     layer: Layer
     inputs: Inputs
     rows: Ints
     positions: Ints
-    arrays: Captured
+    texts: list[dict[str, NDArray[Any]]]
 
     def subset(self, queries: Ints) -> LayerStates:
         """The states for these queries."""
-        names = ("q", "out", "valid")
-        parts = {name: getattr(self.arrays, name)[queries] for name in names}
-        own = {name: getattr(self, name)[queries] for name in ("rows", "positions")}
-        return replace(self, arrays=self.arrays._replace(**parts), **own)
+        return replace(self, rows=self.rows[queries], positions=self.positions[queries])
+
+    def _keys(self, name: str) -> NDArray[Any]:
+        """An array of the keys of each query (n, T, …); places beyond a text repeat its first."""
+        T = self.inputs.ids.shape[1]
+        padded = [
+            np.concatenate([x, np.repeat(x[:1], T - len(x), axis=0)])
+            for x in (text[name] for text in self.texts)
+        ]
+        return np.array(padded)[self.rows]
+
+    def _queries(self, name: str) -> NDArray[np.float64]:
+        """An array at each query (n, …), in double precision."""
+        pairs = zip(self.rows, self.positions, strict=True)
+        return np.array([self.texts[row][name][at] for row, at in pairs], dtype=np.float64)
 
     def views(self, heads: Sequence[int]) -> Iterator[View]:
         """The Views of these heads."""
-        found, rows = self.arrays, self.rows
+        rows, k, v, q = self.rows, self._keys("k"), self._keys("v"), self._queries("q")
         keys = queries = total = None
-        if found.features is not None:
-            keys = found.features[rows]
-            queries = found.features[rows, self.positions].astype(np.float64)
+        if self.layer.factors is not None:
+            keys, queries = self._keys("features"), self._queries("features")
             queries = np.column_stack([queries, np.ones(len(queries))])
         if self.layer.mixer is not None:
-            total = found.out.astype(np.float64) @ self.layer.mixer[0].T + self.layer.mixer[1]
+            total = self._queries("out") @ self.layer.mixer[0].T + self.layer.mixer[1]
+        valid = np.zeros((len(rows), k.shape[1]), dtype=bool)
+        for i, (row, at) in enumerate(zip(rows, self.positions, strict=True)):
+            seen = self.texts[row]["valid"][at]
+            valid[i, : len(seen)] = seen
         shared = {
-            "valid": found.valid,
+            "valid": valid,
             "ids": self.inputs.ids[rows],
             "special": self.inputs.special[rows],
             "positions": self.positions,
@@ -140,11 +156,10 @@ class LayerStates:
         }
         for head in heads:
             group = head * self.layer.groups // self.layer.heads
-            parts: dict[str, Any] = {"values": found.v[:, group][rows], **shared}
+            parts: dict[str, Any] = {"values": v[:, :, group], **shared}
             if self.layer.factors is None:
-                own = found.k[:, group][rows]
-                K = np.eye(own.shape[2])
-                parts |= {"keys": own, "queries": found.q[:, head].astype(np.float64)}
+                K = np.eye(k.shape[3])
+                parts |= {"keys": k[:, :, group], "queries": q[:, head]}
                 parts |= {"key_factor": K, "query_factor": self.layer.scale * K, "space": "head"}
             else:
                 Q, shift, K = self.layer.factors
@@ -281,67 +296,25 @@ class Run:
     def _states(
         self, layers: Sequence[int], inputs: Inputs, where: Ints, positions: Ints
     ) -> Iterator[LayerStates]:
-        found = {k: _empty(self.layers[k], inputs, len(where)) for k in layers}
-        batches = inputs.batches()
+        found: dict[int, list[Any]] = {k: [None] * len(inputs) for k in layers}
+        batches, lengths = inputs.batches(), inputs.lengths
         with bar(f"the model, up to layer {max(layers)}") as show:
             for done, (rows, t) in enumerate(batches):
                 for call in _calls(self.known, inputs.arguments(rows, t), layers):
-                    _fill(found[call.number], call, rows, where, positions)
+                    linear = self.layers[call.number].factors is not None
+                    for i, row in enumerate(rows):
+                        text = call.text(i, int(lengths[row]), features=linear)
+                        if not all(np.isfinite(x).all() for x in text.values()):
+                            raise BadTokens(f"layer L{call.number} has states that are not finite")
+                        found[call.number][row] = text
                 if show is not None:
                     show((done + 1) / len(batches))
         for k in layers:
-            arrays = _finished(found.pop(k), inputs, where, f"layer L{k}")
-            yield LayerStates(k, self.layers[k], inputs, where, positions, arrays)
+            yield LayerStates(k, self.layers[k], inputs, where, positions, found.pop(k))
 
 
 class _Enough(Exception):
     """The layers that are wanted have run."""
-
-
-def _empty(layer: Layer, inputs: Inputs, n: int) -> Captured:
-    (N, T), (h, hv), G = inputs.ids.shape, layer.widths, layer.groups
-    d = None if layer.factors is None else layer.factors[0].shape[2]
-    single: Any = np.float32
-    return Captured(
-        features=None if d is None else np.zeros((N, T, d), dtype=single),
-        k=np.zeros((N, G, T, h), dtype=single),
-        v=np.zeros((N, G, T, hv), dtype=single),
-        q=np.zeros((n, layer.heads, h), dtype=single),
-        out=np.zeros((n, layer.heads * hv), dtype=single),
-        valid=np.zeros((n, T), dtype=bool),
-    )
-
-
-def _fill(arrays: Captured, call: Call, rows: Ints, where: Ints, positions: Ints) -> None:
-    """The part of a layer's arrays that one call on these rows of inputs gives."""
-    t = call.k.shape[2]
-    arrays.k[rows, :, :t], arrays.v[rows, :, :t] = _array(call.k), _array(call.v)
-    if arrays.features is not None:
-        arrays.features[rows, :t] = _array(call.features)
-    place = np.full(int(where.max()) + 1, -1)
-    place[rows] = np.arange(len(rows))
-    mine = np.flatnonzero(place[where] >= 0)
-    batch, at = place[where[mine]], positions[mine]
-    arrays.q[mine] = _array(call.q)[batch, :, at]
-    arrays.out[mine] = _array(call.out)[batch, at]
-    seen = call.mask.expand(len(rows), -1, -1).cpu().numpy()
-    arrays.valid[mine, :t] = seen[batch, at]
-
-
-def _finished(arrays: Captured, inputs: Inputs, where: Ints, name: str) -> Captured:
-    """The arrays, checked; places beyond the end of a text repeat its first key."""
-    beyond = np.nonzero(~inputs.valid)
-    per_token = [arrays.k.transpose(0, 2, 1, 3), arrays.v.transpose(0, 2, 1, 3)]
-    for array in [*per_token, *([] if arrays.features is None else [arrays.features])]:
-        if not np.isfinite(array).all():
-            raise BadTokens(f"{name} has states that are not finite")
-        array[beyond] = array[beyond[0], 0]
-    return arrays._replace(valid=arrays.valid & inputs.valid[where])
-
-
-def _array(x: Any) -> NDArray[np.float32]:
-    out: NDArray[np.float32] = x.detach().float().cpu().numpy()
-    return out
 
 
 def _check_model(known: TrainedModel) -> None:

@@ -23,7 +23,7 @@ from attsvm._utils.progress import bar
 from attsvm._utils.result import Summary
 from attsvm.errors import BadTokens
 from attsvm.inspection.config import InspectionConfig
-from attsvm.inspection.inspection import LENGTH, HeadTable, HeadViews, config_of
+from attsvm.inspection.inspection import LENGTH, HeadTable, HeadViews
 from attsvm.inspection.measures import (
     agreement_of,
     apart,
@@ -132,7 +132,7 @@ def compare(
     >>> [record["name"] for record in found.records], found.records[0]["queries"]
     (['L1H0', 'L1H1'], 6)
     """
-    config = config or config_of(queries=queries, quick=quick, seed=seed)
+    config = config or InspectionConfig.of(queries=queries, quick=quick, seed=seed)
     models = [load(one, tokenizer) for one in (before, after)]
     asked: dict[str, Any] = {"heads": heads, "length": length, "at": at, "config": config}
     views = [HeadViews(one, texts, **asked) for one in models]
@@ -142,16 +142,16 @@ def compare(
         return compare_views(pairs, names=(models[0].name, models[1].name), config=config)
 
 
-def check_same(before: HeadViews, after: HeadViews) -> None:
-    """Raises BadTokens unless two checkpoints are of one model: the same family and sizes."""
-    models = [views.run.known for views in (before, after)]
-    one, other = ({**known.about, "words": known.words} for known in models)
-    for name in one:
-        if one[name] != other[name]:
-            said = " and ".join(
-                f"{known.name} ({name} {known.about.get(name, known.words)})" for known in models
+def check_same(*views: HeadViews) -> None:
+    """Raises BadTokens unless these are checkpoints of one model: the same family and sizes."""
+    one, other = (view.run.known for view in views)
+    sizes = [{**known.about, "words": known.words} for known in (one, other)]
+    for name, value in sizes[0].items():
+        if value != sizes[1][name]:
+            raise BadTokens(
+                f"{one.name} ({name} {value}) and {other.name} ({name} {sizes[1][name]}) are not "
+                "two checkpoints of one model"
             )
-            raise BadTokens(f"{said} are not two checkpoints of one model")
 
 
 def compare_views(

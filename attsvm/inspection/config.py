@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attsvm.errors import Unsupported
 
@@ -32,33 +32,28 @@ class InspectionConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        limits = {
-            "fit": 1,
-            "test": 2,
-            "draws": 0,
-            "attacks": 0,
-            "cache": 0,
-            "nuclear_draws": -1,
-        }
-        for name, least in limits.items():
-            if getattr(self, name) < least:
-                raise Unsupported(f"{name} is {getattr(self, name)}: it must be at least {least}")
+        least = {"fit": 1, "test": 2, "draws": 0, "attacks": 0, "cache": 0, "nuclear_draws": -1}
+        for name, value in least.items():
+            if getattr(self, name) < value:
+                raise Unsupported(f"{name} is {getattr(self, name)}: it must be at least {value}")
         if not 0 < self.share < 1:
             raise Unsupported(f"share is {self.share}: it must lie between 0 and 1")
 
     @staticmethod
     def quick(*, seed: int = 0) -> InspectionConfig:
         """Far less: fewer queries, two draws, no nuclear norm, no cross-entropy fits."""
-        return InspectionConfig(
-            fit=60,
-            test=120,
-            draws=2,
-            nuclear_draws=-1,
-            attacks=20,
-            cross=False,
-            cache=4,
-            seed=seed,
-        )
+        less = {"fit": 60, "test": 120, "draws": 2, "nuclear_draws": -1, "attacks": 20, "cache": 4}
+        return InspectionConfig(**less, cross=False, seed=seed)  # type: ignore[arg-type]
+
+    @staticmethod
+    def of(*, queries: int | None, quick: bool, seed: int) -> InspectionConfig:
+        """The configuration for so many fitted queries, and twice as many held out."""
+        config = InspectionConfig.quick(seed=seed) if quick else InspectionConfig(seed=seed)
+        if queries is None:
+            return config
+        if not isinstance(queries, int) or not 1 <= queries <= 1_000_000:
+            raise Unsupported(f"queries is {queries!r}: give at least 1, at most 1,000,000")
+        return replace(config, fit=queries, test=2 * queries)
 
     @property
     def queries(self) -> int:

@@ -336,8 +336,7 @@ def quantized(view: View) -> View:
 
 def kept_under(view: View, margins: Margins, changed: View) -> Bools:
     """Which choices (n,) of a View are certified to stay under the factors of `changed`."""
-    safe: Bools = (margins.least > _largest_change(view, changed, margins.chosen)).all(axis=1)
-    return safe
+    return np.all(margins.least > _largest_change(view, changed, margins.chosen), axis=1)
 
 
 def rounded_rows(factor: Floats) -> Floats:

@@ -328,7 +328,7 @@ def inspect(
     name
     L1H0        6   4.0
     """
-    config = config or config_of(queries=queries, quick=quick, seed=seed)
+    config = config or InspectionConfig.of(queries=queries, quick=quick, seed=seed)
     known = load(model, tokenizer)
     views = HeadViews(known, texts, heads=heads, length=length, at=at, config=config)
     found: list[InspectedHead] = []
@@ -339,16 +339,6 @@ def inspect(
                 show(len(found) / len(views.wanted), view.name)
     done = Inspection(known.name, config, tuple(found))
     return replace(done, repeated=views.repeated + views.count - done.texts)
-
-
-def config_of(*, queries: int | None, quick: bool, seed: int) -> InspectionConfig:
-    """The InspectionConfig for so many fitted queries."""
-    config = InspectionConfig.quick(seed=seed) if quick else InspectionConfig(seed=seed)
-    if queries is None:
-        return config
-    if isinstance(queries, bool) or not isinstance(queries, int) or not 1 <= queries <= 1_000_000:
-        raise Unsupported(f"queries is {queries!r}: give at least 1, at most 1,000,000")
-    return replace(config, fit=queries, test=2 * queries)
 
 
 def inspect_views(

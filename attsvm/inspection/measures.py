@@ -32,7 +32,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.optimize import fmin_l_bfgs_b
@@ -383,7 +383,7 @@ def held_out(
     rule = rule_for((fit, fit.chosen()), (test, target))
     mean = np.broadcast_to(fit.queries.mean(axis=0), test.queries.shape)
     other = np.where(twins(test, target), np.inf, margins_of(test).least)
-    found = {
+    found: dict[str, Any] = {
         "mean_query_agreement": float((replace(test, queries=mean).chosen() == target).mean()),
         "tied": float((~(other.min(axis=1) > 0)).mean()),
     }

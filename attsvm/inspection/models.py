@@ -138,7 +138,7 @@ def _stored(model: str | Path, tokenizer: Any) -> TrainedModel:
     """The model of a folder or of an installed package."""
     _, transformers = libraries()
     package = PACKAGES.get(str(model))
-    folder = _package_folder(str(model), package) if package else _folder(model)
+    folder = _folder(model, package)
     if not (folder / "config.json").is_file():
         raise BadTokens(f"{folder} has no config.json: give the folder of a model")
     pickles = sorted(file for pattern in _PICKLES for file in folder.glob(pattern))
@@ -183,22 +183,19 @@ def _quiet(transformers: Any) -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _package_folder(name: str, package: Package) -> Path:
-    for folder in package_folders(package.module, package.folder):
-        if folder.is_dir():
-            return folder
-    raise Unsupported(f"the model {name} is not installed: {package.install}")
-
-
-def _folder(model: str | Path) -> Path:
+def _folder(model: str | Path, package: Package | None) -> Path:
+    """The folder of a model, or of an installed package."""
+    if package is not None:
+        for folder in package_folders(package.module, package.folder):
+            if folder.is_dir():
+                return folder
+        raise Unsupported(f"the model {model} is not installed: {package.install}")
     try:
-        folder = Path(model).expanduser()
-        if folder.is_dir():
+        if (folder := Path(model).expanduser()).is_dir():
             return folder
     except (OSError, RuntimeError):  # too long a name, or a home that is not there
         pass
-    name = str(model)
-    shown = name if len(name) <= 200 and name.isprintable() else repr(name[:200])
+    shown = str(model)[:200] if str(model)[:200].isprintable() else repr(str(model)[:200])
     raise Unsupported(f"{shown} is neither a folder nor a known model: {', '.join(PACKAGES)}")
 
 

@@ -55,7 +55,7 @@ def parse_heads(heads: str | Sequence[str] | None, counts: Sequence[int]) -> lis
     """
     if heads is None:
         return [(layer, head) for layer, count in enumerate(counts) for head in range(count)]
-    words = heads.replace(",", " ").split() if isinstance(heads, str) else list(heads)
+    words: list[Any] = heads.replace(",", " ").split() if isinstance(heads, str) else [*heads]
     found: set[tuple[int, int]] = set()
     for word in words or [heads]:
         match = _NAME.fullmatch(word) if isinstance(word, str) else None
@@ -146,7 +146,7 @@ class View(Result):
                 "(n, T, d), none of them 0, and (n, d), or (n, d + 1) with a last 1 for a bias"
             )
         tokens = dict.fromkeys(("valid", "ids", "special"), (n, T))
-        shapes = {"queries": (n, dq), "key_factor": (h, d), "query_factor": (h, dq)}
+        shapes: dict[str, Any] = {"queries": (n, dq), "key_factor": (h, d), "query_factor": (h, dq)}
         shapes |= {"values": (n, T, hv), "positions": (n,), **tokens}
         for name, shape in shapes.items():
             array = getattr(self, name)
