@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from attsvm.solvers.solver import Answer, Solver
     from attsvm.theory import measures
     from attsvm.theory.comparison import Comparison, compare
-    from attsvm.theory.convergence import Basin, ConvergenceProof, basin, proofs_of_convergence
+    from attsvm.theory.convergence import Basin, ConvergenceProof, basin
     from attsvm.theory.limits import Limit, predict
     from attsvm.theory.optima import Optima, Optimality, Witness, local_optima, optimality
     from attsvm.theory.outcome import Outcome
@@ -52,56 +52,37 @@ if TYPE_CHECKING:
     from attsvm.training.optimizers.optimizer import Optimizer
     from attsvm.training.path import Path
 
-# Everything else is loaded when it is used: name -> its module.
-_HOMES = {
-    "Answer": "solvers.solver",
-    "Basin": "theory.convergence",
-    "Certificate": "certificate",
-    "Check": "certificate.verify",
-    "Comparison": "theory.comparison",
-    "ConvergenceProof": "theory.convergence",
-    "Head": "training.heads",
-    "Limit": "theory.limits",
-    "Loss": "training.losses",
-    "Model": "training.models.model",
-    "Norm": "norms",
-    "Optima": "theory.optima",
-    "Optimality": "theory.optima",
-    "Outcome": "theory.outcome",
-    "Path": "training.path",
-    "Problem": "problem.problem",
-    "RegPath": "theory.regularization_path.paths",
-    "Optimizer": "training.optimizers.optimizer",
-    "Selection": "problem.selection",
-    "Sentences": "next_token.sentences",
-    "SetChoice": "solvers.solve_sets",
-    "Solver": "solvers.solver",
-    "Stack": "problem.problem",
-    "Stages": "next_token.training.train",
-    "Tight": "certificate.certificate",
-    "Tokens": "problem.tokens",
-    "Witness": "theory.optima",
-    "basin": "theory.convergence",
-    "certify": "solvers.solve",
-    "compare": "theory.comparison",
-    "embedding_of": "next_token.sentences",
-    "inspect": "inspection",
-    "local_optima": "theory.optima",
-    "norm_of": "norms",
-    "optimality": "theory.optima",
-    "outcome": "api",
-    "predict": "theory.limits",
-    "proof_of_convergence": "api",
-    "proofs_of_convergence": "theory.convergence",
-    "read_sentences": "next_token.text",
-    "regpath": "theory.regularization_path.paths",
-    "relaxed": "solvers.solve_sets",
-    "solve": "solvers.solve",
-    "solve_many": "solvers.solve_many",
-    "solve_sets": "solvers.solve_sets",
-    "train": "api",
-    "two_stages": "next_token.training.train",
+# Everything else is loaded when it is used: module -> its names.
+_PUBLIC = {
+    "api": ("outcome", "proof_of_convergence", "train"),
+    "certificate": ("Certificate",),
+    "certificate.certificate": ("Tight",),
+    "certificate.verify": ("Check",),
+    "inspection": ("inspect",),
+    "next_token.sentences": ("Sentences", "embedding_of"),
+    "next_token.text": ("read_sentences",),
+    "next_token.training.train": ("Stages", "two_stages"),
+    "norms": ("Norm", "norm_of"),
+    "problem.problem": ("Problem", "Stack"),
+    "problem.selection": ("Selection",),
+    "problem.tokens": ("Tokens",),
+    "solvers.solve": ("certify", "solve"),
+    "solvers.solve_many": ("solve_many",),
+    "solvers.solve_sets": ("SetChoice", "relaxed", "solve_sets"),
+    "solvers.solver": ("Answer", "Solver"),
+    "theory.comparison": ("Comparison", "compare"),
+    "theory.convergence": ("Basin", "ConvergenceProof", "basin"),
+    "theory.limits": ("Limit", "predict"),
+    "theory.optima": ("Optima", "Optimality", "Witness", "local_optima", "optimality"),
+    "theory.outcome": ("Outcome",),
+    "theory.regularization_path.paths": ("RegPath", "regpath"),
+    "training.heads": ("Head",),
+    "training.losses": ("Loss",),
+    "training.models.model": ("Model",),
+    "training.optimizers.optimizer": ("Optimizer",),
+    "training.path": ("Path",),
 }
+_HOMES = {name: module for module, names in _PUBLIC.items() for name in names}
 _MODULES = {
     "inspection": "inspection",
     "measures": "theory.measures",
@@ -133,7 +114,6 @@ __all__ = [
     "compare",
     "Comparison",
     "proof_of_convergence",
-    "proofs_of_convergence",
     "ConvergenceProof",
     "basin",
     "Basin",

@@ -1,5 +1,4 @@
-"""MaxMarginAttention: one layer of attention and its decoder as a scikit-learn classifier; and
-TokenScaler, which standardizes the features of tokens before it.
+"""MaxMarginAttention: one layer of attention and its decoder as a scikit-learn classifier.
 
 Needs scikit-learn (the extra `sklearn`); `import attsvm` does not load it.
 """
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.expected import checked_by, flag, positive, shown, whole
+from attsvm._utils.expected import checked_by, positive, shown, whole
 from attsvm._utils.version import install
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
@@ -29,7 +28,7 @@ from attsvm.training.path import Path
 from attsvm.training.train import train_tokens
 
 try:
-    from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+    from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.utils import assert_all_finite
     from sklearn.utils.metaestimators import available_if
     from sklearn.utils.multiclass import check_classification_targets
@@ -72,18 +71,7 @@ def _has_odds(estimator: MaxMarginAttention) -> bool:
     return True
 
 
-class _TakesTokens(BaseEstimator):
-    """An estimator of inputs with three axes (n, T, d)."""
-
-    def __sklearn_tags__(self) -> Any:
-        """Three axes (read by scikit-learn 1.6 and later)."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        return tags
-
-
-class MaxMarginAttention(ClassifierMixin, _TakesTokens):
+class MaxMarginAttention(ClassifierMixin, BaseEstimator):
     """A classifier: softmax attention over the tokens of an input, read by a linear decoder.
 
     The decision value of an input with tokens x_1 … x_T and query z is
@@ -144,6 +132,13 @@ class MaxMarginAttention(ClassifierMixin, _TakesTokens):
         self.max_iter = max_iter
         self.init = init
         self.seed = seed
+
+    def __sklearn_tags__(self) -> Any:
+        """Three axes (read by scikit-learn 1.6 and later)."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        return tags
 
     def fit(self, X: Any, y: Any) -> Self:
         """The estimator itself, trained on X (n, T, d) and the labels y (n,) of K classes."""
@@ -346,53 +341,3 @@ def _unsettled(found: Outcome, steps: int) -> str | None:
             "a longer run may leave them; try a larger max_iter or lr"
         )
     return None
-
-
-class TokenScaler(TransformerMixin, _TakesTokens):
-    """A transformer that gives each feature of tokens the mean 0 and the deviation 1.
-
-    X is (n, T, d); mean and deviation of a feature are those of all n T tokens; the axes stay.
-    center, scale: whether each is done; a feature that never changes is only centred. The number of
-    tokens may differ from that of fit. Tokens are never missing here, as in MaxMarginAttention.
-
-    After fit: mean_ (d,), scale_ (d,), n_features_in_ d.
-
-    >>> scaler = TokenScaler().fit([[[0.0, 5.0], [2.0, 5.0]], [[4.0, 5.0], [6.0, 5.0]]])
-    >>> scaler.mean_, scaler.scale_.round(3)
-    (array([3., 5.]), array([2.236, 1.   ]))
-    """
-
-    def __init__(self, *, center: bool = True, scale: bool = True) -> None:
-        self.center = center
-        self.scale = scale
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """The scaler itself, with the mean and the deviation of each feature of X (n, T, d)."""
-        flat = np.concatenate(_three_axes(X))
-        center, scale = flag(self.center, "center"), flag(self.scale, "scale")
-        # Over the largest entry, so that no square or sum overflows or vanishes.
-        largest = np.abs(flat).max(axis=0)
-        unit = np.where(largest > 0, largest, 1.0)
-        mean = (flat / unit).mean(axis=0)
-        deviation = (flat / unit).std(axis=0)
-        steady = (flat == flat[0]).all(axis=0)
-        mean = np.where(steady, flat[0] / unit, mean)
-        self.mean_ = mean * unit if center else np.zeros(flat.shape[1])
-        usable = scale & ~steady & (deviation * unit > 0)
-        self.scale_ = np.where(usable, deviation * unit, 1.0)
-        self.n_features_in_ = flat.shape[1]
-        return self
-
-    def transform(self, X: Any) -> Floats:
-        """The tokens (n, T, d), each feature less its mean and over its deviation."""
-        check_is_fitted(self)
-        values = _three_axes(X)
-        _check_features(self, values)
-        return (values - self.mean_) / self.scale_
-
-    def inverse_transform(self, X: Any) -> Floats:
-        """The tokens (n, T, d) that `transform` makes these of."""
-        check_is_fitted(self)
-        values = _three_axes(X)
-        _check_features(self, values)
-        return values * self.scale_ + self.mean_

@@ -49,8 +49,6 @@ PROOF_RESIDUAL = 100 * 2.0**-52
 # U Vᵀ of a sum of graded terms (absolute): rounding times the condition of its vectors, a few
 # hundred for the random ones here.
 GRADED = 1e-12
-# A step, or a run of sixty, made again on the same processor by other calls (both ways).
-REPLAYED = 1e-12
 
 # Attention, a number from 0 to 1, by a forward pass in single precision (absolute).
 SINGLE = 1e-5

@@ -169,54 +169,8 @@ def _cut(word: str, wide: int) -> str:
     return f"{word:<{wide}}" if len(word) <= wide else word[: wide - 1] + "…"
 
 
-# Colours are those of the page, light or dark.
-_BOX = "margin: 0.3em 0; max-width: 60em;"
-_GRID = "border-collapse: collapse; margin: 0.4em 0; color: inherit;"
-_FIELD = (
-    "text-align: left; padding: 0.15em 0.9em 0.15em 0; vertical-align: top; border: 0; "
-    "background: transparent; color: inherit;"
-)
-
-
-def as_html(summary: Summary) -> str:
-    """The summary as HTML that stands alone; every text in it is escaped.
-
-    >>> "<script>" in as_html(Summary("Sum", "<script>"))
-    False
-    """
-    parts = [f"<b>{_escaped(summary.name)}</b> {_escaped(summary.headline)}"]
-    if summary.facts:
-        parts.append(
-            _html_table([[name, format_value(value)] for name, value in summary.facts.items()])
-        )
-    if shown := summary.shown:
-        parts.append(_html_table([list(summary.table), *shown], head=True))
-    notes = [f"… {left:,} more rows"] if shown and (left := summary.length - len(shown)) else []
-    notes += [summary.note] if summary.note else []
-    parts += [f'<div style="opacity: 0.75;">{_escaped(note)}</div>' for note in notes]
-    return f'<div style="{_BOX}">{"".join(parts)}</div>'
-
-
-def _html_table(rows: list[list[str]], *, head: bool = False) -> str:
-    """Rows of fields; the names are the first row, or the first field of each row."""
-    made = ""
-    for i, row in enumerate(rows):
-        fields = ""
-        for j, text in enumerate(row):
-            name = i == 0 if head else j == 0
-            line = "border-bottom: 1px solid currentColor;" if head and name else ""
-            tag = "th" if name else "td"
-            fields += f'<{tag} style="{_FIELD}{line}">{_escaped(text)}</{tag}>'
-        made += f"<tr>{fields}</tr>"
-    return f'<table style="{_GRID}">{made}</table>'
-
-
-def _escaped(text: str) -> str:
-    return html.escape(_line(text), quote=True)
-
-
 class Result(ABC):
-    """What is printed within a screen, and shown as a small table in a notebook."""
+    """What is printed within a screen, in a terminal and in a notebook."""
 
     @abstractmethod
     def _card(self) -> Summary:
@@ -232,7 +186,7 @@ class Result(ABC):
         return as_text(self._card())
 
     def _repr_html_(self) -> str:
-        return as_html(self._card())
+        return f"<pre>{html.escape(repr(self))}</pre>"
 
 
 class Table(Result):

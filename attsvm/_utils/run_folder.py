@@ -25,14 +25,6 @@ from attsvm.errors import BadTokens
 
 STAMP, LOCK = "attsvm.json", "lock"
 _TEMPORARY = ".attsvm-*.part"
-# The file by which a folder of attsvm 0.2, which has no kind in its stamp, is recognised.
-_OLD = {
-    "comparison": "comparison.json",
-    "fit": "checkpoint.pt",
-    "hunt": "hunt.json",
-    "inspection": "results.json",
-    "sweep": "sweep.json",
-}
 # What makes a folder of each kind.
 _COMMANDS = {
     "comparison": "attsvm train FILE --out",
@@ -66,13 +58,9 @@ class RunFolder:
         if not self.path.is_dir():
             raise BadTokens(f"there is no folder {self.path}; {command} makes it")
         if not self.exists:
-            if self._is_old:
-                raise self._old()
             raise BadTokens(f"{self.path} was not made by {command}: it has no {STAMP}")
         try:
             stamp = parse_json((self.path / STAMP).read_text("utf-8"))
-            if isinstance(stamp, dict) and "format" in stamp and "kind" not in stamp:
-                raise self._old()
             kind, version = stamp["kind"], stamp["version"]
         except (ValueError, KeyError, TypeError) as error:
             raise self._unreadable(str(error)) from None
@@ -88,13 +76,6 @@ class RunFolder:
                 raise self._unreadable(f"it has no {name}")
         return dict(stamp)
 
-    @property
-    def _is_old(self) -> bool:
-        return self.kind in _OLD and (self.path / _OLD[self.kind]).is_file()
-
-    def _old(self) -> BadTokens:
-        return BadTokens(f"{self.path} was written by attsvm 0.2: run it again in a new folder")
-
     def _unreadable(self, why: str) -> BadTokens:
         return BadTokens(f"{self.path / STAMP} cannot be read ({why}); give another folder")
 
@@ -102,7 +83,7 @@ class RunFolder:
         """Raises BadTokens for a file, and for a folder with anything else in it."""
         if self.path.exists() and not self.path.is_dir():
             raise BadTokens(f"{self.path} is a file; give a folder")
-        if self.exists or self._is_old:
+        if self.exists:
             self.open()
         elif self.path.exists() and not all(map(_left, self.path.iterdir())):
             raise BadTokens(f"{self.path} holds other files; give an empty or a new folder")
@@ -191,7 +172,7 @@ class RunFolder:
             return
         if not self.path.is_dir():
             raise BadTokens(f"{self.path} is a file; give the name of a new folder")
-        if self.path.is_symlink() or not (self.exists or self._is_old):
+        if self.path.is_symlink() or not self.exists:
             raise BadTokens(
                 f"{self.path} exists and has no {STAMP}: it is not replaced; give another name"
             )

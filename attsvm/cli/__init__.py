@@ -31,7 +31,6 @@ from attsvm.cli import (  # each adds its commands to the program
     sweep,
     tour,
     train,
-    warm,
 )
 from attsvm.cli.options import Command, app
 from attsvm.cli.output import emit, stop
@@ -39,7 +38,7 @@ from attsvm.errors import AttsvmError, ConvergenceWarning
 
 __all__ = [
     "certify", "example", "fit", "hunt", "inspect", "main", "optima", "sentences",
-    "solve", "studies", "sweep", "tour", "train", "warm",
+    "solve", "studies", "sweep", "tour", "train",
 ]  # fmt: skip
 
 # The help page lists the commands by panel in this order.
@@ -49,7 +48,6 @@ PANELS = {
     "Real networks": ("fit", "inspect"),
     "The papers' statements": ("list", "show", "reproduce", "report"),
     "Many instances": ("sweep", "hunt"),
-    "This machine": ("warm",),
 }
 _PANEL = {name: panel for panel, names in PANELS.items() for name in names}
 app.registered_commands.sort(key=lambda command: [*_PANEL].index(str(command.name)))
@@ -59,15 +57,6 @@ for _command in app.registered_commands:
 
 # The parser's own errors: click's, or those of the copy inside typer.
 ParseError: type[Exception] = typer.BadParameter.__mro__[2]
-
-# Options and commands by the names they had in 0.2, and what to use instead.
-RENAMED = {
-    "--rule": "the option --rule is now called --optimizer",
-    "--from": "the option --from is gone: give FILE.py, or FILE.py:NAME, in place of an id",
-    "--take": "the option --take is gone: copy the files of parts/ from one folder to the other",
-    "--glossary": "the option --glossary is gone: docs/glossary.md explains the reports",
-    "bench": "the command bench is gone: run python -m benchmarks in a clone of attsvm",
-}
 
 
 def _version(wanted: bool) -> None:
@@ -130,9 +119,6 @@ def _run(words: Sequence[str]) -> NoReturn:
             emit({"status": status, "message": str(error)}, True)
         stop(error, error.exit_code)
     except ParseError as error:
-        old = getattr(error, "option_name", words[0])
-        if old in RENAMED:
-            stop(RENAMED[old], 2)
         stop(f"{error.format_message().rstrip('.')}; see attsvm --help", 2)  # type: ignore[attr-defined]
     except (typer.Abort, KeyboardInterrupt):
         stop("stopped", 130)

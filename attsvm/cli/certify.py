@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from attsvm._utils.files import load_arrays
 from attsvm._utils.progress import working
-from attsvm.cli.options import FAILED, Json, Tol, app, option, read_norm
+from attsvm.cli.options import FAILED, command, read_norm
 from attsvm.cli.output import certificate_facts, emit, leave, say
 from attsvm.errors import BadTokens, Unsupported
 
@@ -17,28 +17,36 @@ if TYPE_CHECKING:
     from attsvm.certificate import Certificate
     from attsvm.problem.problem import Problem
 
-THE_FILE = "what the file says"
 
-
-@app.command("certify", epilog="Example: attsvm certify tokens.npz best.npz --exact")
+@command("tokens.npz best.npz --exact")
 def certify_command(
-    file: Annotated[Path, typer.Argument(help="Problem file, or a saved certificate alone.")],
-    solution: Annotated[
-        Path | None, typer.Argument(help="Solution file written by solve --out.")
-    ] = None,
-    norm: Annotated[
-        str | None, option("--norm", "NAME", "Norm of the solution.", show_default=THE_FILE)
-    ] = None,
-    problem: Annotated[
-        str | None, option("--problem", "NAME", "Problem it solves.", show_default=THE_FILE)
-    ] = None,
-    tol: Tol = None,
-    exact: Annotated[bool, option("--exact", None, "Recheck in rational arithmetic.")] = False,
-    as_json: Json = False,
+    file: Path,
+    solution: Path | None = None,
+    norm: str | None = None,
+    problem: str | None = None,
+    tol: float | None = None,
+    exact: bool = False,
+    json_: bool = False,
 ) -> None:
     """Recheck a solution file from the raw data, or a saved certificate, trusting nothing in it.
 
     Exit code 5: the file claims more than its arrays prove.
+
+    Arguments
+    ---------
+    file : FILE
+        Problem file, or a saved certificate alone.
+    solution : SOLUTION
+        Solution file written by solve --out.
+
+    Options
+    -------
+    norm : NAME, default: what the file says
+        Norm of the solution.
+    problem : NAME, default: what the file says
+        Problem it solves.
+    exact
+        Recheck in rational arithmetic.
     """
     import numpy as np
 
@@ -56,15 +64,9 @@ def certify_command(
             if value is not None:
                 raise Unsupported(f"{name} goes with a solution: a certificate says its own")
         claim = Certificate.load(file, norm=None if custom is None else read_norm(custom))
-        found = certify(
-            claim.problem,
-            claim.norm,
-            claim.W,
-            claim.multipliers,
-            claim.tie_multipliers,
-            tol=claim.tolerance,
-            budget=claim.budget,
-        )
+        pair = claim.W, claim.multipliers, claim.tie_multipliers
+        limits = {"tol": claim.tolerance, "budget": claim.budget}
+        found = certify(claim.problem, claim.norm, *pair, **limits)
         title, wrong, checked = file.name, claim.verify().reason, claim
     else:
         archive, arrays = read_problem(file), load_arrays(solution)
@@ -93,7 +95,7 @@ def certify_command(
         more["exact"] = check.to_dict()
         wrong = wrong or check.reason
     report = {**found.to_dict(), **more, "claims": wrong or "hold"}
-    emit(report, as_json, certificate_facts(report, title))
+    emit(report, json_, certificate_facts(report, title))
     if wrong:
         say(f"{solution or file}: {wrong}")
         raise typer.Exit(FAILED)
@@ -107,13 +109,12 @@ def _check_arrays(arrays: dict[str, Any], path: Path) -> None:
     for name in ("W", "multipliers"):
         if name not in arrays:
             raise BadTokens(f"{path} has no array {name}; is it a solution file?")
-    for name in ("W", "multipliers", "tie_multipliers", "lower", "upper", "C"):
-        if name in arrays:
-            numbers(arrays[name], f"{path}: {name}")
-    for name in ("lower", "upper", "C", "norm", "status", "problem"):
-        if name in arrays and arrays[name].ndim:
+    for name in {"W", "multipliers", "tie_multipliers", "lower", "upper", "C"} & set(arrays):
+        numbers(arrays[name], f"{path}: {name}")
+    for name in {"lower", "upper", "C", "norm", "status", "problem"} & set(arrays):
+        if arrays[name].ndim:
             raise BadTokens(f"{path}: {name} has shape {arrays[name].shape}; it must be one value")
-    if "C" in arrays and not float(arrays["C"]) > 0:
+    if not float(arrays.get("C", 1.0)) > 0:
         raise BadTokens(f"{path}: C is {float(arrays['C'])}: a budget must be positive")
 
 

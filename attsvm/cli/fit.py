@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from attsvm._utils.version import install
-from attsvm.cli.options import FAILED, Json, app, option
+from attsvm.cli.options import FAILED, command, read_pairs
 from attsvm.cli.output import emit, rows, say
 from attsvm.datasets import LABELLED
 from attsvm.errors import Unsupported
@@ -31,63 +31,66 @@ QUICK: dict[str, Any] = {
 }
 
 
-@app.command("fit", epilog="Example: attsvm fit text --optimizer mirror --p 1.1 --out mirror")
+@command("text --optimizer mirror --p 1.1 --out mirror")
 def fit_command(
-    task: Annotated[str, typer.Argument(metavar="text|images", help="What is classified.")],
-    optimizer: Annotated[
-        str | None,
-        option(
-            "--optimizer",
-            "NAME",
-            "adam, adamw, mirror, nmirror, ngd, sgd, muon, or steepest:NORM.",
-            show_default="adamw",
-        ),
-    ] = None,
-    p: Annotated[
-        float | None, option("--p", "X", "Exponent of mirror descent.", show_default="1.1")
-    ] = None,
-    lr: Annotated[
-        float | None, option("--lr", "X", "Step size.", show_default="one that suits the optimizer")
-    ] = None,
-    epochs: Annotated[
-        int | None, option("--epochs", "N", "Passes over the data.", show_default="of the config")
-    ] = None,
-    seed: Annotated[
-        int | None,
-        option("--seed", "N", "Of the initial network and the order of data.", show_default="0"),
-    ] = None,
-    config: Annotated[
-        Path | None, option("--config", "FILE", "TOML file of settings, such as plan.toml.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        option("--set", "NAME=VALUE", "A setting, such as width=32; may be repeated."),
-    ] = None,
-    data: Annotated[
-        str | None,
-        option("--data", "NAME", "A set by name, or FILE.csv with columns text and label."),
-    ] = None,
-    data_dir: Annotated[
-        Path | None, option("--data-dir", "FOLDER", "Folder with the files of the set.")
-    ] = None,
-    out: Annotated[Path, option("--out", "FOLDER", "Folder of the run.")] = Path("attsvm-fit"),
-    resume: Annotated[
-        bool, option("--resume", None, "Go on from the folder's checkpoint.")
-    ] = False,
-    quick: Annotated[bool, option("--quick", None, "Few inputs, a small network.")] = False,
-    monitor: Annotated[
-        bool, option("--monitor", None, "Follow every attention head; CSV and figure.")
-    ] = False,
-    threads: Annotated[
-        int, option("--threads", "N", "Of torch; with one, runs repeat exactly.", min=1)
-    ] = 1,
-    as_json: Json = False,
+    task: str,
+    optimizer: str | None = None,
+    p: float | None = None,
+    lr: float | None = None,
+    epochs: int | None = None,
+    seed: int | None = None,
+    config: Path | None = None,
+    set_: list[str] | None = None,
+    data: str | None = None,
+    data_dir: Path | None = None,
+    out: Path = Path("attsvm-fit"),
+    resume: bool = False,
+    quick: bool = False,
+    monitor: bool = False,
+    threads: int = 1,
+    json_: bool = False,
 ) -> None:
     """Train a small real network on reviews, images or text of your own.
 
     The folder gets plan.toml, a checkpoint after each record, results.json and curves (SVG, PNG).
     What --set names wins over the other options, these over --config, this over --quick. Exit code
     5: training collapsed (the loss is not finite, or accuracy is at chance).
+
+    Arguments
+    ---------
+    task : text|images
+        What is classified.
+
+    Options
+    -------
+    optimizer : NAME, default: adamw
+        adam, adamw, mirror, nmirror, ngd, sgd, muon, or steepest:NORM.
+    p : X, default: 1.1
+        Exponent of mirror descent.
+    lr : X, default: one that suits the optimizer
+        Step size.
+    epochs : N, default: of the config
+        Passes over the data.
+    seed : N, default: 0
+        Of the initial network and the order of data.
+    config : FILE
+        TOML file of settings, such as plan.toml.
+    set : NAME=VALUE
+        A setting, such as width=32; may be repeated.
+    data : NAME
+        A set by name, or FILE.csv with columns text and label.
+    data_dir : FOLDER
+        Folder with the files of the set.
+    out : FOLDER
+        Folder of the run.
+    resume
+        Go on from the folder's checkpoint.
+    quick
+        Few inputs, a small network.
+    monitor
+        Follow every attention head; CSV and figure.
+    threads : N, at least 1
+        Of torch; with one, runs repeat exactly.
     """
     if find_spec("torch") is None:
         raise Unsupported(f"attsvm fit needs torch: {install('torch')}")
@@ -104,7 +107,7 @@ def fit_command(
         file = None if data in LABELLED else Path(data)
     small = QUICK if quick else {}
     read = {} if config is None else read_settings(config)
-    changes = small | read | changes | _settings(settings or [])
+    changes = small | read | changes | _settings(set_)
     plan = config_of(task, changes, where=str(config or "a config"))
     if monitor and resume:
         raise Unsupported("--monitor follows a run from its first step: leave out --resume")
@@ -115,18 +118,15 @@ def fit_command(
         fit = _run(plan, found, out, resume, monitor)
     finally:
         torch.set_num_threads(before)
-    _finish(fit, repr(found), out, as_json)
+    _finish(fit, repr(found), out, json_)
 
 
-def _settings(given: list[str]) -> dict[str, Any]:
+def _settings(texts: list[str] | None) -> dict[str, Any]:
     """The values of --set NAME=VALUE: numbers, true, false, none, or words."""
     from attsvm._utils.files import parse_json
 
     found: dict[str, Any] = {}
-    for text in given:
-        name, sign, value = text.partition("=")
-        if not sign or not name:
-            raise Unsupported(f"--set takes NAME=VALUE, such as width=32; this is {text!r}")
+    for name, value in read_pairs(texts, "width=32", "--set").items():
         try:
             found[name] = None if value == "none" else parse_json(value)
         except json.JSONDecodeError:
@@ -140,6 +140,7 @@ def _run(plan: TrainConfig, data: Any, out: Path, resume: bool, monitor: bool) -
     """The fit, with a bar for who is watching; with `monitor`, its heads on file."""
     from attsvm._utils.progress import bar
     from attsvm.errors import BadTokens
+    from attsvm.plotting.style import write_figure
     from attsvm.torch import Monitor, fit
 
     if out.exists() and not out.is_dir():
@@ -159,19 +160,12 @@ def _run(plan: TrainConfig, data: Any, out: Path, resume: bool, monitor: bool) -
         result = fit(plan, data, folder=out, resume=resume, watch=watch)
     for one in heads:
         one.close()
-        _write_heads(one, out)
+        one.to_csv(out / "attention.csv")
+        write_figure(one.figure(), out / "attention.svg", out / "attention.png")
     return result
 
 
-def _write_heads(monitor: Any, out: Path) -> None:
-    """attention.csv, and the figure in SVG and PNG."""
-    from attsvm.plotting.style import write_figure
-
-    monitor.to_csv(out / "attention.csv")
-    write_figure(monitor.figure(), out / "attention.svg", out / "attention.png")
-
-
-def _finish(fit: FitResult, data: str, out: Path, as_json: bool) -> None:
+def _finish(fit: FitResult, data: str, out: Path, json_: bool) -> None:
     """Write plan, results and curves; print what was found; leave with 5 after a collapse."""
     from attsvm._utils.files import write_json, write_text
     from attsvm.plotting.networks import fit_figure
@@ -200,7 +194,7 @@ def _finish(fit: FitResult, data: str, out: Path, as_json: bool) -> None:
     }
     emit(
         report,
-        as_json,
+        json_,
         rows([f">{head}" for head in heads], body),
         f"{data}; {fit.parameters:,} parameters, {fit.seconds:.0f} s; {ends[fit.stopped]}",
         f"test accuracy {fit.test_accuracy:.3f} at the step that validation chooses",

@@ -3,43 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from attsvm.cli.options import FAILED, Jobs, Json, app, option
+from attsvm.cli.options import FAILED, command
 from attsvm.cli.output import emit, rows
 from attsvm.errors import Unsupported
 
 
-@app.command("hunt", epilog="Example: attsvm hunt equal-scores --seconds 60 --out found")
+@command("equal-scores --seconds 60 --out found")
 def hunt_command(
-    statement: Annotated[
-        str | None,
-        typer.Argument(help="A statement of --list, the id of a claim, or FILE.py:NAME."),
-    ] = None,
-    listed: Annotated[
-        bool, option("--list", None, "Print the statements that can be hunted.")
-    ] = False,
-    seconds: Annotated[
-        float, option("--seconds", "X", "Stop after so many seconds of search.")
-    ] = 60.0,
-    instances: Annotated[
-        int | None,
-        option("--instances", "N", "Stop after so many instances.", show_default="no limit"),
-    ] = None,
-    seed: Annotated[int, option("--seed", "N", "Which instances are drawn.")] = 0,
-    jobs: Jobs = 1,
-    engine: Annotated[
-        str, option("--engine", "NAME", "Where blocks are searched: local, dask, slurm, here.")
-    ] = "local",
-    address: Annotated[
-        str | None, option("--address", "URL", "Of a dask scheduler, with --engine dask.")
-    ] = None,
-    out: Annotated[
-        Path | None, option("--out", "FOLDER", "Folder of the record; a hunt there goes on.")
-    ] = None,
-    as_json: Json = False,
+    statement: str | None = None,
+    list_: bool = False,
+    seconds: float = 60.0,
+    instances: int | None = None,
+    seed: int = 0,
+    jobs: int = 1,
+    engine: str = "local",
+    address: str | None = None,
+    out: Path | None = None,
+    json_: bool = False,
 ) -> None:
     """Search for an instance that breaks a statement, shrink it, and check it exactly.
 
@@ -48,9 +32,27 @@ def hunt_command(
     the instance as .npz, as a few lines of Python, and a figure. Exit code 0: nothing was found, or
     what was found breaks a statement that is known to be false or is a conjecture; 5: a statement
     that is proved was broken, or a candidate could not be confirmed; 2: bad input.
+
+    Arguments
+    ---------
+    statement : STATEMENT
+        A statement of --list, the id of a claim, or FILE.py:NAME.
+
+    Options
+    -------
+    list
+        Print the statements that can be hunted.
+    seconds : X
+        Stop after so many seconds of search.
+    instances : N, default: no limit
+        Stop after so many instances.
+    seed : N
+        Which instances are drawn.
+    out : FOLDER
+        Folder of the record; a hunt there goes on.
     """
-    if listed:
-        _list(as_json)
+    if list_:
+        _list(json_)
         return
     if statement is None:
         raise Unsupported("name a statement to hunt; attsvm hunt --list names them")
@@ -76,10 +78,9 @@ def hunt_command(
         **found.to_dict(),
         "kind": made.kind,
         "says": made.says,
-        "whole": found.whole(made),
         "out": None if out is None else str(out),
     }
-    emit(report, as_json, *_lines(report))
+    emit(report, json_, *_lines(report))
     wrong = found.status == "found" and made.kind == "theorem"
     if wrong or found.status == "candidate":
         raise typer.Exit(FAILED)
@@ -87,21 +88,16 @@ def hunt_command(
 
 def _lines(report: dict[str, Any]) -> list[str]:
     """The statement, what came of it, and where it is."""
+    instance = {} if report["found"] is None else report["found"]["instance"]
     lines = [
         f"{report['statement']} ({report['kind']}): {report['says']}",
         f"{report['message']} (seed {report['seed']}, {report['seconds']:.1f} s)",
+        *(f"  {name} = {array}".replace(".0", "") for name, array in instance.items()),
     ]
-    if report["found"] is not None:
-        for name, array in report["found"]["instance"].items():
-            lines.append(f"  {name} = {array}".replace(".0", ""))
-    elif report["whole"]:
-        whole = report["whole"]
-        shown = "; ".join(f"({cell.replace('; ', ', entries ')})" for cell in whole[-3:])
-        lines.append(f"  of {len(whole)} sizes every instance was tried, the largest: {shown}")
     return [*lines, f"  written to {report['out']}"] if report["out"] is not None else lines
 
 
-def _list(as_json: bool) -> None:
+def _list(json_: bool) -> None:
     from attsvm.experiments.statements import STATEMENTS
 
     report = [
@@ -109,6 +105,6 @@ def _list(as_json: bool) -> None:
          "sizes": {k: list(v) for k, v in s.space.sizes.items()}, "proves": s.proves}
         for s in STATEMENTS.values()
     ]  # fmt: skip
-    body = [(row["name"], row["kind"], row["says"]) for row in report]
-    table = rows(("statement", "kind", "says"), body)
-    emit({"status": "done", "statements": report}, as_json, table)
+    heads = ("name", "kind", "says")
+    table = rows(heads, ([row[head] for head in heads] for row in report))
+    emit({"status": "done", "statements": report}, json_, table)

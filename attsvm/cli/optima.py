@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Annotated
+from pathlib import Path
 
 from attsvm._utils.progress import bar
-from attsvm.cli.options import File, Json, NormName, app, option, read_norm
-from attsvm.cli.output import emit, rows
+from attsvm.cli.options import command, read_norm
+from attsvm.cli.output import emit
+from attsvm.cli.output import rows as table_of
 from attsvm.errors import BadTokens
 
 
-@app.command("optima", epilog="Example: attsvm optima tokens.npz --json")
+@command("tokens.npz --json")
 def optima_command(
-    file: File,
-    norm: NormName = "frobenius",
-    most: Annotated[int, option("--most", "N", "Refuse more selections than this.", min=1)] = 10**7,
-    listed: Annotated[
-        int, option("--rows", "N", "Selections listed at most, of least norm.", min=0)
-    ] = 1000,
-    as_json: Json = False,
+    file: Path,
+    norm: str = "frobenius",
+    most: int = 10**7,
+    rows: int = 1000,
+    json_: bool = False,
 ) -> None:
-    """Every selection: feasible, globally and locally optimal, with least norms."""
+    """Every selection: feasible, globally and locally optimal, with least norms.
+
+    Options
+    -------
+    most : N, at least 1
+        Refuse more selections than this.
+    rows : N, at least 0
+        Selections listed at most, of least norm.
+    """
     from attsvm.cli.problem_file import read_problem
     from attsvm.theory.optima import count_selections, local_optima
 
@@ -38,8 +45,8 @@ def optima_command(
         found = local_optima(
             archive.tokens, archive.arrays["v"], geometry, most=most, progress=progress
         )
-    report = found.to_dict(rows=listed) | {"seconds": time.perf_counter() - start}
-    table = rows(
+    report = found.to_dict(rows=rows) | {"seconds": time.perf_counter() - start}
+    table = table_of(
         ("selection", "least norm", "global", "local", "score gap"),
         (
             (
@@ -53,4 +60,4 @@ def optima_command(
         ),
         title=f"{report['feasible']} of {report['selections']} selections are feasible",
     )
-    emit(report, as_json, table)
+    emit(report, json_, table)

@@ -1,52 +1,168 @@
 """What the commands share: the program, the options that several take, the names that help lists.
 
-Help loads no registry: its names are written out here, and a test compares them.
+A command is a function whose docstring describes its parameters in sections, as NumPy's do; each
+section is a panel of its help. Help loads no registry: its names are written out here, and a test
+compares them.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from inspect import cleandoc
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from attsvm._utils.files import check_out
+from attsvm.datasets import EXAMPLES, SENTENCES, TEXTS
 from attsvm.errors import Unsupported
 
 if TYPE_CHECKING:
     from attsvm.norms import Norm
 
-MODELS = ("prompt", "weight", "factored", "joint-prompt", "joint-weight")
-SENTENCE_MODELS = ("next-token", "decoder", "joint-next-token")
-OPTIMIZERS = (
-    "gd",
-    "ngd",
-    "polyak",
-    "mirror:P",
-    "nmirror:P",
-    "sign",
-    "spectral",
-    "signum",
-    "muon",
-    "adam",
-)
-HEADS = ("linear", "relu", "quadratic")
-LOSSES = ("logistic", "exponential", "linear", "squared")
-SCHEDULES = ("constant", "sqrt")
-NORMS = ("frobenius", "nuclear", "spectral", "max", "l1", "lP")
-READOUTS = ("softmax", "mass")
-WEIGHTS = ("empirical", "uniform")
-STYLES = ("screen", "paper")
-EMBEDDINGS = ("orthonormal", "normal")
-# The problems a file can pose.
-PROBLEMS = ("selection", "labels", "relaxed", "finite", "any")
+F = TypeVar("F", bound=Callable[..., Any])
 
-# The panel of a help page that several commands share.
-OUTPUT = "Output"
+# The names that a value may have: help texts list them by {key}, and completion offers them.
+NAMES: dict[str, tuple[str, ...]] = {
+    "models": ("prompt", "weight", "factored", "joint-prompt", "joint-weight"),
+    "sentence_models": ("next-token", "decoder", "joint-next-token"),
+    "optimizers": (
+        *("gd", "ngd", "polyak", "mirror:P", "nmirror:P"),
+        *("sign", "spectral", "signum", "muon", "adam"),
+    ),
+    "heads": ("linear", "relu", "quadratic"),
+    "losses": ("logistic", "exponential", "linear", "squared"),
+    "schedules": ("constant", "sqrt"),
+    "norms": ("frobenius", "nuclear", "spectral", "max", "l1", "lP"),
+    "readouts": ("softmax", "mass"),
+    "weights": ("empirical", "uniform"),
+    "embeddings": ("orthonormal", "normal"),
+    "styles": ("screen", "paper"),
+    "examples": (*EXAMPLES, *SENTENCES, *TEXTS),
+    "problems": ("selection", "labels", "relaxed", "finite", "any"),
+}
+PROBLEMS, SENTENCE_MODELS = NAMES["problems"], NAMES["sentence_models"]
+
 # Exit code: something that was run does not hold, could not be run, or differs from its rerun.
 FAILED = 5
+# The panels of help that the options of a text, and of training on one, are in.
+READING, TEXT = "Reading a text", "Training on a text"
+
+# The options that several commands have. A command that describes one says what it is there.
+SHARED = """
+Arguments
+---------
+file : FILE
+    Problem file (.npz with X, and z, y, v, alpha, …).
+
+Options
+-------
+norm : NAME
+    {norms} such as l1.75, or FILE.py:NAME.
+tol : X, default: 1e-8; 1e-6 for nuclear and spectral
+    Certified relative gap to reach.
+out : FOLDER
+    Folder of the results.
+jobs : N, at least 0
+    Processes; 0 for one per core.
+engine : NAME
+    local, here, dask or slurm.
+address : URL
+    Of a dask scheduler, such as tcp://host:8786.
+retries : N, at least 0
+    How often a failed chunk is tried again.
+quick
+    Small counts, the same checks.
+seeds : N, at least 1, default: those of the study
+    Instances at each point.
+first : N, at least 0, default: the study's
+    Seed of the first instance.
+
+Output
+------
+style : NAME
+    Of the figure: screen, or paper, for a column of 3.25 inches.
+force
+    Replace an existing output file.
+json
+    One JSON object on standard output.
+
+Reading a text
+--------------
+collocations : FILE
+    Who follows whom: a file of two-token lines, or bigrams, or copy.
+vocabulary : N, at least 1
+    Number of tokens; of words the most frequent.
+limit : N, at least 1
+    Read only so many lines, or sentences of prose.
+prose
+    A running text: read it by its sentences, not by lines; bigrams by default.
+lower
+    Put all words in lower case.
+strip_punctuation
+    Take punctuation off both ends of each word.
+shortest : N, at least 1
+    Skip lines or sentences of prose of fewer tokens.
+"""
+
+_SECTION = re.compile(r"^(.+)\n-{3,}\n", re.M)
+_ENTRY = re.compile(
+    r"^(?P<name>\w+)(?: : (?P<metavar>[^,\n]+))?(?:, at least (?P<min>\d+))?"
+    r"(?:, default: (?P<shown>.+))?\n(?P<help>(?: {4}.+\n?)+)",
+    re.M,
+)
+
+
+def described(text: str) -> tuple[str, dict[str, Any]]:
+    """(what stands before the first section, the parameter of each entry by name)."""
+    about, *parts = _SECTION.split(cleandoc(text) + "\n")
+    found = {}
+    for section, entries in zip(parts[::2], parts[1::2], strict=True):
+        for entry in _ENTRY.finditer(entries):
+            found[entry["name"]] = _parameter(section, entry)
+    return about.strip(), found
+
+
+def _parameter(section: str, entry: re.Match[str]) -> Any:
+    """The typer parameter of one entry: an argument in the section Arguments, else an option."""
+    listed = [NAMES[key] for key in re.findall(r"\{(\w+)\}", entry["help"])]
+    texts = {key: ", ".join(names) for key, names in NAMES.items()}
+    about: dict[str, Any] = {
+        "metavar": entry["metavar"],
+        "help": " ".join(entry["help"].split()).format_map(texts),
+        "autocompletion": completed(*sum(listed, ())) if listed else None,
+    }
+    if section == "Arguments":
+        return typer.Argument(**about)
+    about["min"] = None if entry["min"] is None else int(entry["min"])
+    about["show_default"] = entry["shown"] or True
+    about["rich_help_panel"] = None if section == "Options" else section
+    return typer.Option(f"--{entry['name'].replace('_', '-')}", **about)
+
+
+def command(example: str) -> Callable[[F], F]:
+    """Decorator that adds a function to the program, with an example of its use.
+
+    Its parameters are described in its docstring, or are those of SHARED. A trailing underscore is
+    no part of an option's name.
+    """
+
+    def add(function: F) -> F:
+        about, own = described(function.__doc__ or "")
+        for name, hint in get_type_hints(function).items():
+            key = name.removesuffix("_")
+            if key in own or key in _SHARED:
+                parameter = own.get(key, _SHARED.get(key))
+                function.__annotations__[name] = Annotated[hint, parameter]
+        name = function.__name__.removesuffix("_command")
+        said = f"Example: attsvm {name} {example}"
+        app.command(name, help=about, epilog=said)(function)
+        return function
+
+    return add
 
 
 class _Plain:
@@ -84,17 +200,12 @@ app = typer.Typer(
 )
 
 
-def option(
-    name: str,
-    metavar: str | None,
-    help: str,
-    panel: str | None = None,
-    names: tuple[str, ...] = (),
-    **more: Any,
-) -> Any:
-    """An option of a command; names: what its value is completed to."""
-    more["autocompletion"] = completed(*names) if names else None
+def option(name: str, metavar: str | None, help: str, panel: str | None = None, **more: Any) -> Any:
+    """An option of a command that declares its parameters one by one."""
     return typer.Option(name, metavar=metavar, help=help, rich_help_panel=panel, **more)
+
+
+Json = Annotated[bool, option("--json", None, "One JSON object on standard output.", "Output")]
 
 
 def completed(*names: str) -> Callable[[str], list[str]]:
@@ -106,117 +217,7 @@ def completed(*names: str) -> Callable[[str], list[str]]:
     return complete
 
 
-File = Annotated[
-    Path,
-    typer.Argument(metavar="FILE", help="Problem file (.npz with X, and z, y, v, alpha, …)."),
-]
-NormName = Annotated[
-    str,
-    option(
-        "--norm",
-        "NAME",
-        "frobenius, nuclear, spectral, max, l1, lP such as l1.75, or FILE.py:NAME.",
-        names=NORMS,
-    ),
-]
-Tol = Annotated[
-    float | None,
-    option(
-        "--tol",
-        "X",
-        "Certified relative gap to reach.",
-        show_default="1e-8; 1e-6 for nuclear and spectral",
-    ),
-]
-Json = Annotated[bool, option("--json", None, "One JSON object on standard output.", OUTPUT)]
-Out = Annotated[Path | None, option("--out", "FILE", "Write the result to this .npz file.", OUTPUT)]
-Style = Annotated[
-    str,
-    option(
-        "--style",
-        "NAME",
-        "Of the figure: screen, or paper, for a column of 3.25 inches.",
-        OUTPUT,
-        STYLES,
-    ),
-]
-Force = Annotated[bool, option("--force", None, "Replace an existing output file.", OUTPUT)]
-Jobs = Annotated[int, option("--jobs", "N", "Processes; 0 for one per core.", min=0)]
-
-# The options of a text, and of training on one.
-READING, TEXT = "Reading a text", "Training on a text"
-
-Collocations = Annotated[
-    str | None,
-    option(
-        "--collocations",
-        "FILE",
-        "Who follows whom: a file of two-token lines, or bigrams, or copy.",
-        READING,
-        ("bigrams", "copy"),
-    ),
-]
-Vocabulary = Annotated[
-    int | None,
-    option("--vocabulary", "N", "Number of tokens; of words the most frequent.", READING, min=1),
-]
-Limit = Annotated[
-    int | None,
-    option("--limit", "N", "Read only so many lines, or sentences of prose.", READING, min=1),
-]
-Prose = Annotated[
-    bool,
-    option(
-        "--prose",
-        None,
-        "A running text: read it by its sentences, not by lines; bigrams by default.",
-        READING,
-    ),
-]
-Lower = Annotated[bool, option("--lower", None, "Put all words in lower case.", READING)]
-Strip = Annotated[
-    bool,
-    option("--strip-punctuation", None, "Take punctuation off both ends of each word.", READING),
-]
-Shortest = Annotated[
-    int | None,
-    option("--shortest", "N", "Skip lines or sentences of prose of fewer tokens.", READING, min=1),
-]
-Unseen = Annotated[
-    int | None,
-    option(
-        "--unseen",
-        "N",
-        "Ask so many sentences that training did not see.",
-        TEXT,
-        min=1,
-        max=1_000_000,
-    ),
-]
-DecoderLr = Annotated[
-    float | None, option("--decoder-lr", "X", "next-token: step size of the first stage.", TEXT)
-]
-DecoderSteps = Annotated[
-    int | None, option("--decoder-steps", "N", "next-token: steps of the first stage.", TEXT, min=0)
-]
-Readout = Annotated[
-    str, option("--readout", "NAME", f"next-token: {' or '.join(READOUTS)}.", TEXT, READOUTS)
-]
-Weights = Annotated[
-    str, option("--weights", "NAME", f"Of the sentences: {' or '.join(WEIGHTS)}.", TEXT, WEIGHTS)
-]
-Embedding = Annotated[
-    str,
-    option("--embedding", "NAME", f"Of the tokens: {' or '.join(EMBEDDINGS)}.", TEXT, EMBEDDINGS),
-]
-Dimension = Annotated[int | None, option("--dimension", "N", "Size of the embedding.", TEXT, min=1)]
-Ties = Annotated[
-    bool, option("--ties", None, "Accept what is not realizable, cycles as ties.", TEXT)
-]
-AddCollocations = Annotated[
-    bool,
-    option("--add-collocations", None, "joint-next-token: add the collocations' loss.", TEXT),
-]
+_SHARED = described(SHARED)[1]
 
 
 def read_norm(text: str) -> Norm:
@@ -230,12 +231,25 @@ def read_norm(text: str) -> Norm:
     return norm_of(found() if isinstance(found, type) else found)
 
 
+def read_pairs(texts: list[str] | None, example: str, option: str = "--option") -> dict[str, str]:
+    """The values by name of an option NAME=VALUE that may be given several times."""
+    found: dict[str, str] = {}
+    for text in texts or ():
+        name, _, value = text.partition("=")
+        if not (name and value):
+            raise Unsupported(f"{option} is {text!r}: write NAME=VALUE, such as {example}")
+        if name in found:
+            raise Unsupported(f"{option} {name} is given twice")
+        found[name] = value
+    return found
+
+
 def check_figure(figure: Path | None, style: str, *, force: bool) -> None:
     """Raises an error unless the figure can be written, in this style."""
-    if style not in STYLES:
-        raise Unsupported(f"--style is {style!r}: known are {', '.join(STYLES)}")
+    if style not in NAMES["styles"]:
+        raise Unsupported(f"--style is {style!r}: known are {', '.join(NAMES['styles'])}")
     if figure is None:
-        if style != STYLES[0]:
+        if style != "screen":
             raise Unsupported("--style is that of a figure: give --figure FILE as well")
         return
     check_out(figure, force=force)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from attsvm.certificate import Certificate
+    from attsvm.next_token.problems import Columns
     from attsvm.training.path import Path
 
 # The exit code of each status.
@@ -51,7 +51,6 @@ def rows(heads: Iterable[str], body: Iterable[Iterable[Any]], **style: Any) -> T
     The last column is folded where the screen is too narrow, the others are not.
     """
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(**{"box": None, "pad_edge": False, **style})
     names = list(heads)
@@ -59,7 +58,7 @@ def rows(heads: Iterable[str], body: Iterable[Iterable[Any]], **style: Any) -> T
         justify: Any = "right" if name.startswith(">") else "left"
         table.add_column(name.removeprefix(">"), justify=justify, no_wrap=name != names[-1])
     for row in body:
-        table.add_row(*(one if isinstance(one, Text) else str(one) for one in row))
+        table.add_row(*map(str, row))
     return table
 
 
@@ -76,17 +75,6 @@ def certificate_facts(report: Mapping[str, Any], title: str) -> Table:
     sure, undecided = len(tight["rows"]), len(tight["undecided"])
     shown["tight rows"] = f"{sure}, {undecided} undecided ({tight['how']})"
     return facts(title, shown)
-
-
-_MARKS = {True: "holds", False: "fails", None: "not checked"}
-
-
-def limit_facts(limit: Mapping[str, Any]) -> dict[str, str]:
-    """The predicted limit, and a short line for each premise."""
-    norm = f"{limit['norm']} norm" if limit["norm"] else "no known norm"
-    lines = [f"{_MARKS[p['holds']]}: {p['name']}" for p in limit["premises"]]
-    found = {"predicted limit": f"optimizer {limit['optimizer']}: {norm} ({limit['word']})"}
-    return found | ({"premises": "\n".join(lines)} if lines else {})
 
 
 def many(number: int, noun: str) -> str:
@@ -111,7 +99,7 @@ def stop(sentence: object, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def leave(best: Certificate) -> None:
+def leave(best: Certificate | Columns) -> None:
     """Leave with the exit code of a certificate, and its sentence where it is not optimal."""
     if code := CODES[best.status]:
         say(best.message)
@@ -125,36 +113,3 @@ def say_diverged(path: Path, name: str) -> None:
             f"{name} diverged at step {path.diverged} with lr {path.config['lr']:g}, and its path "
             "ends there; try a smaller --lr"
         )
-
-
-def duration(seconds: float) -> str:
-    """A time in words that fit a table.
-
-    >>> duration(95), duration(8000), duration(2.5e5)
-    ('1 min 35 s', '2 h 13 min', '2 d 21 h')
-    """
-    s = round(seconds)
-    if s < 60:
-        return f"{s} s"
-    if s < 3600:
-        return f"{s // 60} min {s % 60} s"
-    if s < 86400:
-        return f"{s // 3600} h {s % 3600 // 60} min"
-    return f"{s // 86400} d {s % 86400 // 3600} h"
-
-
-@contextmanager
-def live(board: Any) -> Iterator[Callable[[str], None]]:
-    """Show a board on standard error while work goes on; yields what prints sentences above it.
-
-    board: anything that rich can print. It is drawn on a terminal only.
-    """
-    if not sys.stderr.isatty():
-        yield say
-        return
-    from rich.console import Console
-    from rich.live import Live
-
-    console = Console(stderr=True, highlight=False)
-    with Live(board, console=console, refresh_per_second=4, transient=True):
-        yield lambda sentence: console.print(f"attsvm: {sentence}", markup=False)

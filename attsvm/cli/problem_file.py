@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import re
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attsvm._utils.arrays import Floats, floats
 from attsvm._utils.files import load_arrays
 from attsvm.certificate import Certificate
 from attsvm.cli.options import PROBLEMS
@@ -19,6 +22,7 @@ from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve_sets import relaxed
+from attsvm.training.heads import HEADS, Head
 
 # The arrays a problem file may hold; others are refused so that a misspelt name is not ignored.
 KNOWN = (
@@ -26,6 +30,12 @@ KNOWN = (
     *("p0", "W0", "K0", "Q0", "v0"),  # starting points
 )
 
+# The arrays of each head in a file, and how many axes they have.
+ARRAYS: dict[str, dict[str, int]] = {
+    "linear": {"v": 1},
+    "relu": {"V": 2},
+    "quadratic": {"v": 1, "penalty": 0},
+}
 _LETTERS = {"queries": "z", "labels": "y"}
 
 
@@ -51,6 +61,47 @@ class Archive:
         if "v" not in arrays:
             raise BadTokens("the file holds no alpha, no select and no v: add one to select tokens")
         return Selection.best(self.tokens, arrays["v"])
+
+    @property
+    def start(self) -> dict[str, Any]:
+        """The starting point of a run, by block: p0, W0, K0, Q0, v0 of the file."""
+        return {name[0]: array for name, array in self.arrays.items() if name.endswith("0")}
+
+    def head(self, name: str | None, seed: int) -> Head | Floats:
+        """The prediction head of this name, with its arrays in the file; a vector is linear.
+
+        Without a name the file decides: V makes a relu head, penalty a quadratic one, v alone a
+        linear one. A named head whose v or V is not in the file is drawn by the seed, Gaussian of
+        norm 1, V (d, d).
+        """
+        here = self.arrays
+        kind = name or ("relu" if "V" in here else "quadratic" if "penalty" in here else "linear")
+        if kind not in ARRAYS:
+            raise Unsupported(f"unknown prediction head {kind!r}: known are {', '.join(ARRAYS)}")
+        # Apart from the starting point's [seed, instance].
+        rng = None if name is None else np.random.default_rng([seed, 0, 1])
+        parts = [self._head_array(key, axes, kind, rng) for key, axes in ARRAYS[kind].items()]
+        return parts[0][0] if kind == "linear" else HEADS[kind](*parts)
+
+    def _head_array(self, key: str, axes: int, kind: str, rng: np.random.Generator | None) -> Any:
+        """One array of a head with the stack axis in front, or one number; drawn if absent."""
+        d = self.tokens.d
+        if key not in self.arrays:
+            if rng is None or not axes:
+                draw = f", or draw one by --head {kind}" if axes else ""
+                raise BadTokens(f"the file has no array {key}: the {kind} head needs it{draw}")
+            drawn = rng.standard_normal((d,) * axes)
+            return (drawn / np.linalg.norm(drawn))[None]
+        values = floats(self.arrays[key], key).astype(np.float64)
+        wanted = {0: "()", 1: f"({d},)", 2: f"({d}, width)"}[axes]
+        if values.ndim != axes or (axes and (len(values) != d or not values.size)):
+            raise BadTokens(
+                f"{key} has shape {values.shape}; it must be {wanted} for the {kind} prediction "
+                "head"
+            )
+        if not axes and values < 0:
+            raise BadTokens(f"{key} is {float(values):g}: it must not be negative")
+        return values[None] if axes else float(values)
 
     def problem(self, kind: str = "selection", winners: Any = None) -> Problem:
         """The problem of this kind, one of PROBLEMS; `any` needs the winners (n,)."""
@@ -101,6 +152,56 @@ def read_problem(path: Path, *, build: Callable[[dict[str, Any]], Tokens] = toke
         sentence = re.sub(r"^(queries|labels)\b", lambda m: _LETTERS[m[0]], str(error))
         raise BadTokens(sentence) from error
     return Archive(tokens, arrays)
+
+
+def read_training_file(
+    path: Path, *, queries: str | None = None, sequence: bool = False, causal: bool = True
+) -> Archive:
+    """A problem file with labels; queries: the token that is the query, first or last.
+
+    sequence: every position of X (S, L, d) is a query, of the tokens up to it if causal.
+    """
+    _refuse_text(path)
+    if queries not in (None, "first", "last"):
+        raise Unsupported(f"--queries is {queries!r}: it is first or last")
+    if sequence and queries is not None:
+        raise Unsupported("--queries and --sequence are two ways to make queries: give one")
+    made = ("z", "keys", "mask") if sequence else ("z",) if queries is not None else ()
+
+    def build(arrays: dict[str, Any]) -> Tokens:
+        for name in made:
+            if name in arrays:
+                flag = "--sequence" if sequence else "--queries"
+                raise BadTokens(
+                    f"{path} holds an array {name}, which {flag} makes: drop one of them"
+                )
+        if "y" not in arrays:
+            raise BadTokens(f"{path} has no array y: training needs labels, -1 or +1")
+        labels = arrays["y"]
+        if sequence:
+            if labels.ndim == 2 and labels.shape == arrays["X"].shape[:2]:
+                labels = labels.ravel()
+            return Tokens.sequence(arrays["X"], causal=causal, labels=labels)
+        return tokens_of(arrays if queries is None else arrays | {"z": queries})
+
+    return read_problem(path, build=build)
+
+
+def _refuse_text(path: Path) -> None:
+    """Raises BadTokens when a file is a text, with the model that takes one."""
+    if not path.is_file() or zipfile.is_zipfile(path):
+        return
+    with path.open("rb") as stream:
+        start = stream.read(4096)
+    try:
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(start)
+    except UnicodeDecodeError:
+        return
+    if text.strip() and all(c.isprintable() or c.isspace() for c in text):
+        raise BadTokens(
+            f"{path} is not an .npz file but a text: train on its sentences with --model "
+            "next-token, and on prose with --prose --ties besides"
+        )
 
 
 def _booleans(select: NDArray[Any]) -> NDArray[Any]:

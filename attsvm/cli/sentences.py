@@ -5,17 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from attsvm._utils.progress import working
-from attsvm.cli import options
-from attsvm.cli.options import OUTPUT, app, check_figure, option
+from attsvm.cli.options import check_figure, command
 from attsvm.cli.output import emit, facts, many, rows
 from attsvm.errors import BadTokens
 
-SHOWN = "What is shown"
 # What a reader is shown at most; --json has more.
 _LEVEL = 12
 _REASONS = 5  # of each kind
@@ -25,40 +21,45 @@ _LETTERS = 30  # of a word in a table
 _TIES = ("contradiction", "cycle")
 
 
-@app.command("sentences", epilog="Example: attsvm sentences text.txt --prose --lower --json")
+@command("text.txt --prose --lower --json")
 def sentences_command(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE", help="Text file, one sentence per line, its label last; or --prose."
-        ),
-    ],
-    collocations: options.Collocations = None,
-    vocabulary: options.Vocabulary = None,
-    limit: options.Limit = None,
-    prose: options.Prose = False,
-    lower: options.Lower = False,
-    strip: options.Strip = False,
-    shortest: options.Shortest = None,
-    query: Annotated[
-        str | None, option("--query", "TOKEN", "Show the order of this token in full.", SHOWN)
-    ] = None,
-    length: Annotated[
-        int | None,
-        option("--length", "N", "Count what is decided up to this many tokens.", SHOWN, min=2),
-    ] = None,
-    ties: Annotated[
-        bool, option("--ties", None, "Take several labels and cycles as ties; count them.", SHOWN)
-    ] = False,
-    figure: Annotated[
-        Path | None,
-        option("--figure", "FILE", "Draw the orders (.svg, .png or .pdf).", OUTPUT),
-    ] = None,
-    style: options.Style = "screen",
-    force: options.Force = False,
-    as_json: options.Json = False,
+    file: Path,
+    collocations: str | None = None,
+    vocabulary: int | None = None,
+    limit: int | None = None,
+    prose: bool = False,
+    lower: bool = False,
+    strip_punctuation: bool = False,
+    shortest: int | None = None,
+    query: str | None = None,
+    length: int | None = None,
+    ties: bool = False,
+    figure: Path | None = None,
+    style: str = "screen",
+    force: bool = False,
+    json_: bool = False,
 ) -> None:
-    """Whether sentences are realizable, and the order of tokens that training learns by query."""
+    """Whether sentences are realizable, and the order of tokens that training learns by query.
+
+    Arguments
+    ---------
+    file : FILE
+        Text file, one sentence per line, its label last; or --prose.
+
+    What is shown
+    -------------
+    query : TOKEN
+        Show the order of this token in full.
+    length : N, at least 2
+        Count what is decided up to this many tokens.
+    ties
+        Take several labels and cycles as ties; count them.
+
+    Output
+    ------
+    figure : FILE
+        Draw the orders (.svg, .png or .pdf).
+    """
     from attsvm.next_token.order import orders
     from attsvm.next_token.report import describe_sentences
     from attsvm.next_token.text import read_text
@@ -73,7 +74,7 @@ def sentences_command(
             limit=limit,
             prose=prose,
             lower=lower,
-            strip=strip,
+            strip=strip_punctuation,
             shortest=shortest,
         )
     data = found.sentences
@@ -83,7 +84,7 @@ def sentences_command(
             raise BadTokens(f"{file} has no sentence, only collocations: there is nothing to draw")
         token = None if query is None else _find_query(query, data, every)
     with working(f"solving the problems of {len(every)} queries"):
-        report, column = describe_sentences(found, every, query=token, length=length, ties=ties)
+        report = describe_sentences(found, every, query=token, length=length, ties=ties)
     if figure is not None:
         from attsvm.plotting.hasse import draw_order, draw_orders
 
@@ -91,7 +92,7 @@ def sentences_command(
             if token is None:
                 draw_orders(every, data, figure, look=style)
             else:
-                draw_order(every[token], data, figure, weights=column, look=style)
+                draw_order(every[token], data, figure, look=style)
     report = {
         "file": str(file),
         **report,
@@ -99,7 +100,7 @@ def sentences_command(
         "figure": None if figure is None else str(figure),
         "seconds": time.perf_counter() - start,
     }
-    emit(report, as_json, *([] if as_json else _show(report)))
+    emit(report, json_, *([] if json_ else _show(report)))
 
 
 def _find_query(word: str, data: Any, every: Any) -> int:
@@ -186,13 +187,6 @@ def _facts(report: dict[str, Any]) -> dict[str, Any]:
     for name, matrix in (("attention", "W_kq"), ("decoder", "W_ov")):
         if solved[name] is not None:
             shown[f"{name} {matrix}"] = solved[name]["message"]
-    if seen := solved["coverage"]:
-        shown["generalizes"] = (
-            f"all sentences of 2 to {seen['length']} tokens with a query of the data: the solution "
-            f"decides {100 * seen['decided']:.1f} % ({100 * seen['wide']:.1f} % with a gap of "
-            f"{seen['gap']:g} or more), the orders alone {100 * seen['ordered']:.1f} %; the rest "
-            "are ties"
-        )
     if (finite := solved["finite"])["components"]:
         shown["finite part"] = (
             f"log-odds up to {finite['largest']:.4g} inside ties; the loss of "
@@ -208,75 +202,35 @@ def _say_realizable(report: dict[str, Any]) -> str:
     return f"no: {faults}" if faults else "yes"
 
 
-def run_facts(report: dict[str, Any]) -> dict[str, Any]:
-    """What a reader is shown of a training run on sentences, without its limit."""
-    shown: dict[str, Any] = {"realizable": _say_realizable(report)}
-    for key in ("loss", "infimum", "excess", "decoder_loss", "top_optimal"):
-        shown[key.replace("_", " ")] = report[key]
-    for name, best in report["certificates"].items():
-        for key in ("steps", "norm", "correlation", "margin_share"):
-            shown[f"{name} {key.replace('_', ' ')}"] = report[key][name]
-        shown[f"{name} certificate"] = best["message"]
-    if report["proof"] is not None:
-        shown["convergence of W_kq"] = f"this run: {report['proof']['message']}"
-    if seen := report["unseen"]:
-        shown["unseen sentences"] = (
-            f"{seen['sentences']}: {seen['wide']} have a gap of {seen['gap']:g} or more, "
-            f"{seen['agreed']} of these are answered as the solution says; {seen['ties']} are ties"
-        )
-    return shown
-
-
 def conclude(report: dict[str, Any]) -> str:
     """Two sentences: how much is realizable; what training will learn, and what stays undecided."""
-    return f"{_conclude_realizable(report)} {_conclude_learnt(report)}"
-
-
-def _conclude_realizable(report: dict[str, Any]) -> str:
     total, good = report["sentences"], report["explained"]
     if not total:
-        return "There is no sentence here, only collocations, which say who follows whom."
-    if report["faults"]["no-collocations"]:
-        return (
-            "Whether the text is realizable cannot be said: no token has a known follower, which "
-            "--collocations bigrams takes from the text itself."
+        first = "There is no sentence here, only collocations."
+    elif report["faults"]["no-collocations"]:
+        first = "No token has a known follower: --collocations bigrams takes them from the text."
+    elif report["status"] == "realizable":
+        first = f"All of {many(total, 'sentence')} can be realized at once."
+    else:
+        none = report["without_optimal"]
+        first = (
+            f"{good} of {many(total, 'sentence')} ({100 * good / total:.0f} %) can be realized at "
+            f"once; of the others, the label of {none} follows no token of the sentence, and "
+            f"{total - good - none} contradict others."
         )
-    if report["status"] == "realizable":
-        return (
-            f"All of the {many(total, 'sentence')} {'is' if total == 1 else 'are'} realizable: "
-            "each label follows exactly one token of its sentence, and one order of tokens per "
-            "query explains them."
+    if not report["ordered_queries"]:
+        return f"{first} Training attention learns nothing: no token is above another."
+    ties = "" if report["status"] == "realizable" else "With --ties, "
+    second = (
+        f"{ties}attention learns an order of tokens for {report['ordered_queries']} of "
+        f"{many(report['queries'], 'query')}"
+    )
+    if seen := report["solved"]["coverage"]:
+        second += (
+            f" and decides {100 * seen['decided']:.1f} % of all sentences of 2 to {seen['length']} "
+            f"tokens that end in one of them (the orders alone {100 * seen['ordered']:.1f} %)"
         )
-    none, rest = report["without_optimal"], total - good - report["without_optimal"]
-    said = [
-        f"in {none} it follows none of them" if none else "",
-        f"in {rest} it follows several, or others of the same query contradict it" if rest else "",
-        "but some tokens follow more than one other" if not (none or rest) else "",
-    ]
-    return (
-        f"{good} of {many(total, 'sentence')} ({100 * good / total:.0f} %) "
-        f"{'is' if good == 1 else 'are'} realizable: the label follows exactly one of the tokens "
-        f"before it, without contradiction; {', '.join(filter(None, said))}."
-    )
-
-
-def _conclude_learnt(report: dict[str, Any]) -> str:
-    ordered, queries = report["ordered_queries"], report["queries"]
-    if not ordered:
-        return "Training attention would learn nothing: no sentence puts one token above another."
-    start = "Training will learn"
-    if report["status"] != "realizable":
-        start = "Trained with --ties, attention should learn (no theorem covers the whole text)"
-    learnt = f"{start}, for {ordered} of {many(queries, 'query')}, which tokens to look at first"
-    seen = report["solved"]["coverage"]
-    if seen is None:
-        return f"{learnt}, and it is silent on sentences whose best tokens are in no order."
-    share = 100 * seen["decided"]
-    return (
-        f"{learnt}; of all sentences of 2 to {seen['length']} tokens that end in a query of this "
-        f"text it decides {share:.1f} % and is silent on {100 - share:.1f} %, where the best "
-        "tokens tie."
-    )
+    return f"{first} {second[0].upper()}{second[1:]}."
 
 
 def group_levels(column: dict[str, float]) -> list[tuple[float, list[str]]]:

@@ -4,53 +4,46 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from attsvm._utils.files import check_out, write_arrays
 from attsvm._utils.progress import working
-from attsvm.cli.options import (
-    OUTPUT,
-    PROBLEMS,
-    File,
-    Force,
-    Json,
-    NormName,
-    Out,
-    Tol,
-    app,
-    option,
-    read_norm,
-)
+from attsvm.cli.options import command, read_norm
 from attsvm.cli.output import certificate_facts, emit, leave
 from attsvm.errors import Infeasible, Unsupported
 
 
-@app.command("solve", epilog="Example: attsvm solve tokens.npz --norm nuclear --out best.npz")
+@command("tokens.npz --norm nuclear --out best.npz")
 def solve_command(
-    file: File,
-    norm: NormName = "frobenius",
-    kind: Annotated[
-        str, option("--problem", "NAME", f"One of {', '.join(PROBLEMS)}.", names=PROBLEMS)
-    ] = "selection",
-    tol: Tol = None,
-    C: Annotated[
-        float | None, option("--C", "X", "Budget of a soft margin.", show_default="hard margins")
-    ] = None,
-    solver: Annotated[
-        str | None,
-        option("--solver", "NAME", "Solver by name, or FILE.py:NAME.", show_default="automatic"),
-    ] = None,
-    out: Out = None,
-    certificate: Annotated[
-        Path | None,
-        option(
-            "--certificate", "FILE", "Write the certificate, with its rows, to this .npz.", OUTPUT
-        ),
-    ] = None,
-    force: Force = False,
-    as_json: Json = False,
+    file: Path,
+    norm: str = "frobenius",
+    problem: str = "selection",
+    tol: float | None = None,
+    C: float | None = None,
+    solver: str | None = None,
+    out: Path | None = None,
+    certificate: Path | None = None,
+    force: bool = False,
+    json_: bool = False,
 ) -> None:
-    """Solve a max-margin problem and certify the answer."""
+    """Solve a max-margin problem and certify the answer.
+
+    Options
+    -------
+    problem : NAME
+        One of {problems}.
+    C : X, default: hard margins
+        Budget of a soft margin.
+    solver : NAME, default: automatic
+        Solver by name, or FILE.py:NAME.
+
+    Output
+    ------
+    out : FILE
+        Write the result to this .npz file.
+    certificate : FILE
+        Write the certificate, with its rows, to this .npz.
+    """
     from attsvm._utils.objects import is_outside, load_object
     from attsvm.cli.problem_file import read_problem, solution_arrays
     from attsvm.solvers.solve import solve
@@ -61,38 +54,35 @@ def solve_command(
             check_out(target, force=force)
     if out is not None and certificate is not None and out.resolve() == certificate.resolve():
         raise Unsupported(f"--out and --certificate both name {out}: give two names")
-    if kind == "any" and (C is not None or solver is not None):
+    if problem == "any" and (C is not None or solver is not None):
         raise Unsupported("--problem any takes neither --C nor --solver: leave them out")
-    archive = read_problem(file)
-    geometry = read_norm(norm)
+    archive, geometry = read_problem(file), read_norm(norm)
+    more: dict[str, Any] = {}
     method: Any = solver
     if solver is not None and is_outside(solver):
         method = load_object(solver, "a solver")
-    more: dict[str, Any] = {}
     start = time.perf_counter()
-    if kind == "any":
+    if problem == "any":
         with working("solving every choice"):
             choice = solve_sets(archive.tokens, archive.selection, geometry, tol=tol)
-        best = choice.certificate
-        more = {
-            "winners": choice.winners.tolist(),
-            "lower_all": choice.lower,
-            "solved": choice.solved,
-            "choices": choice.total,
-        }
+        best, more = choice.certificate, {
+            "winners": choice.winners.tolist(), "lower_all": choice.lower,
+            "solved": choice.solved, "choices": choice.total,
+        }  # fmt: skip
     else:
         try:
-            rows = archive.problem(kind)
+            rows = archive.problem(problem)
         except Infeasible:  # of the decoder, which the relaxed problem needs: show that proof
-            kind, rows, C, method = "labels", archive.problem("labels"), None, None
+            problem, C, method = "labels", None, None
+            rows = archive.problem(problem)
         with working(f"solving {rows.m} margins"):
             best = solve(rows, geometry, tol=tol, C=C, solver=method)
-    seconds = time.perf_counter() - start
+    report = {**best.to_dict(), "problem": problem, **more, "seconds": time.perf_counter() - start}
     if out is not None:
-        winners = {"winners": choice.winners} if kind == "any" else {}
-        write_arrays(out, {**solution_arrays(best), "problem": kind, **winners}, force=force)
+        winners = {"winners": choice.winners} if problem == "any" else {}
+        arrays = {**solution_arrays(best), "problem": problem, **winners}
+        write_arrays(out, arrays, force=force)
     if certificate is not None:
         best.save(certificate, force=force)
-    report = {**best.to_dict(), "problem": kind, **more, "seconds": seconds}
-    emit(report, as_json, certificate_facts(report, f"{kind} problem of {file.name}"))
+    emit(report, json_, certificate_facts(report, f"{problem} problem of {file.name}"))
     leave(best)

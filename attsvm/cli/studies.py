@@ -5,23 +5,22 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from attsvm._utils.files import to_json
 from attsvm._utils.objects import is_outside
-from attsvm.cli.options import FAILED, Jobs, Json, app, option
-from attsvm.cli.output import emit, live, many, rows, say, stop
+from attsvm._utils.progress import bar
+from attsvm.cli.options import FAILED, command, read_pairs
+from attsvm.cli.output import emit, many, rows, say, stop
 from attsvm.errors import Unsupported
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     from attsvm.experiments.study import Study
 
@@ -29,56 +28,19 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 HERE = Path("attsvm-report")
-Folder = Annotated[Path, option("--out", "FOLDER", "Folder of the results.")]
-Engine = Annotated[str, option("--engine", "NAME", "local, here, dask or slurm.")]
-Address = Annotated[
-    str | None, option("--address", "URL", "Of a dask scheduler, such as tcp://host:8786.")
-]
-Settings = Annotated[
-    list[str] | None, option("--option", "KEY=VALUE", "Of slurm, such as slurm_partition=short.")
-]
-Retries = Annotated[
-    int, option("--retries", "N", "How often a failed chunk is tried again.", min=0)
-]
-Quick = Annotated[bool, option("--quick", None, "Small counts, the same checks.")]
-Seeds = Annotated[
-    int | None,
-    option("--seeds", "N", "Instances at each point.", min=1, show_default="those of the study"),
-]
-First = Annotated[
-    int | None,
-    option("--first", "N", "Seed of the first instance.", min=0, show_default="the study's"),
-]
-# The colours of verdicts, and of the states of studies that are being run.
-COLOURS = {
-    "holds": "green",
-    "measured": "green",
-    "fails": "bold red",
-    "not reproduced at this size": "yellow",
-    "undecided": "yellow",
-    "broken": "bold red",
-    "agrees": "green",
-    "differs": "bold red",
-    "waiting": "dim",
-    "on file": "dim green",
-}
 
 
-@app.command("list", epilog="Example: attsvm list --out attsvm-report")
-def list_command(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="STUDY", help="Ids, paper letters, or FILE.py."),
-    ] = None,
-    out: Folder = HERE,
-    as_json: Json = False,
-) -> None:
+@command("--out attsvm-report")
+def list_command(names: list[str] | None = None, out: Path = HERE, json_: bool = False) -> None:
     """The studies: id, kind, title, and the last verdict where there is one.
 
     Those marked (--real) are on real data: `attsvm reproduce --real` runs them.
-    """
-    from rich.text import Text
 
+    Arguments
+    ---------
+    names : STUDY
+        Ids, paper letters, or FILE.py.
+    """
     from attsvm.experiments.report import kind_words
 
     chosen, _ = read_studies(names or [], real=None)
@@ -86,90 +48,81 @@ def list_command(
     stated = [_about(study, last.get(study.id)) for study in chosen]
     body = []
     for about in stated:
-        verdict = _verdict(last[about["id"]]) if about["id"] in last else Text("not run", "dim")
         title = f"{about['title']} (--real)" if about["real"] else about["title"]
-        shown = [verdict] if last else []
+        shown = [about["verdict"] or "not run"] if last else []
         body.append((about["id"], kind_words(about), about["source"], *shown, title))
     heads = ("study", "kind", "source", *(["verdict"] if last else []), "title")
-    emit({"status": "done", "studies": stated}, as_json, rows(heads, body))
+    emit({"status": "done", "studies": stated}, json_, rows(heads, body))
 
 
-@app.command("show", epilog="Example: attsvm show A.single-input-local")
-def show_command(
-    name: Annotated[str, typer.Argument(metavar="STUDY", help="Id of a study, or FILE.py:NAME.")],
-    out: Folder = HERE,
-    as_json: Json = False,
-) -> None:
-    """One study: its statement, and the numbers of its last run or how it would be run."""
-    from rich.text import Text
+@command("A.single-input-local")
+def show_command(name: str, out: Path = HERE, json_: bool = False) -> None:
+    """One study: its statement, and the numbers of its last run or how it would be run.
 
+    Arguments
+    ---------
+    name : STUDY
+        Id of a study, or FILE.py:NAME.
+    """
     from attsvm.experiments.report import KINDS, SOURCES
 
     (found, *_), source = read_studies([name], real=None)
     record = _last_records(out, [found.id]).get(found.id)
-    parts: list[Any] = [Text(f"{found.id}  {found.title}", "bold"), Text(found.statement), ""]
-    quiet = [KINDS[found.kind], SOURCES[found.source]]
-    quiet += [f"In the paper: {found.theorem}"] if found.theorem else []
-    quiet += [f"Size: {found.size}"] if found.size else []
-    parts += [Text(line, "dim") for line in quiet]
-    if found.differs:
-        parts += ["", Text(f"Differs from what is published: {found.differs}")]
     names = ("grid", "run", "seeds", "first", "thresholds", "quick")
     sizes = {"family": _family(found), **{name: getattr(found, name) for name in names}}
+    quiet = {"In the paper": found.theorem, "Size": found.size,
+             "Differs from what is published": found.differs}  # fmt: skip
+    parts: list[Any] = [f"{found.id}  {found.title}", found.statement, "", KINDS[found.kind]]
+    parts += [SOURCES[found.source], *(f"{word}: {said}" for word, said in quiet.items() if said)]
     if record is None:
         parts += ["", "Not run yet. It is run with:"]
         parts += [f"  {key} = {to_json(value)}" for key, value in sizes.items() if value]
         parts += [f"Run it: attsvm reproduce {source or found.id}"]
     else:
         size = " (quick)" if record.get("quick") else ""
-        parts += ["", Text.assemble("Verdict: ", _verdict(record), size), _numbers(record)]
+        parts += ["", f"Verdict: {_verdict(record)}{size}", _numbers(record)]
         ends = (("Premises", record.get("premises")), ("Reason", record.get("reason")))
-        parts += [Text(f"{word}: {value}") for word, value in ends if value]
+        parts += [f"{word}: {value}" for word, value in ends if value]
         parts += [f"Rows: {out / 'tables' / f'{found.id}.csv'}"]
     about = {"status": "done", **_about(found, record)}
-    emit(about | sizes | {"record": record}, as_json, *parts)
+    emit(about | sizes | {"record": record}, json_, *parts)
 
 
-@app.command("report", epilog="Example: attsvm report attsvm-report")
-def report_command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the results.")] = HERE,
-    as_json: Json = False,
-) -> None:
-    """Draw the page again from saved results."""
+@command("attsvm-report")
+def report_command(folder: Path = HERE, json_: bool = False) -> None:
+    """Draw the page again from saved results.
+
+    Arguments
+    ---------
+    folder : DIR
+        Folder of the results.
+    """
     from attsvm.experiments.report import write_report
     from attsvm.experiments.runner import gather, results_folder
     from attsvm.experiments.studies import studies
 
     results_folder(folder).open()
-    _finish(folder, gather(folder, studies()), write_report(folder), as_json)
+    _finish(folder, gather(folder, studies()), write_report(folder), json_)
 
 
-@app.command("reproduce", epilog="Example: attsvm reproduce A --quick --jobs 2")
+@command("A --quick --jobs 2")
 def reproduce_command(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="STUDY", help="Ids, paper letters, or FILE.py:NAME; all without."),
-    ] = None,
-    real: Annotated[bool, option("--real", None, "The studies on real data.")] = False,
-    quick: Quick = False,
-    out: Folder = HERE,
-    jobs: Jobs = 0,
-    again: Annotated[bool, option("--again", None, "Run even what is finished.")] = False,
-    seeds: Seeds = None,
-    first: First = None,
-    engine: Engine = "local",
-    address: Address = None,
-    settings: Settings = None,
-    retries: Retries = 2,
-    audit: Annotated[bool, option("--audit", None, "Run rows on file again and compare.")] = False,
-    share: Annotated[
-        float | None, option("--share", "X", "Of an audit: of the rows.", show_default="0.1")
-    ] = None,
-    seed: Annotated[
-        int | None,
-        option("--seed", "N", "Of an audit: of its draw.", min=0, show_default="random"),
-    ] = None,
-    as_json: Json = False,
+    names: list[str] | None = None,
+    real: bool = False,
+    quick: bool = False,
+    out: Path = HERE,
+    jobs: int = 0,
+    again: bool = False,
+    seeds: int | None = None,
+    first: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
+    option: list[str] | None = None,
+    retries: int = 2,
+    audit: bool = False,
+    share: float | None = None,
+    seed: int | None = None,
+    json_: bool = False,
 ) -> None:
     """Run the studies, judge and draw them, and write one page; or audit a finished folder.
 
@@ -181,6 +134,26 @@ def reproduce_command(
     that are missing, invented or changed are named. Exit code 0: no study fails, or all rows agree
     (undecided and not reproduced at this size are no failures); 5: a study fails, could not be run,
     or has a row that does not agree; 2: bad input or no space left.
+
+    Arguments
+    ---------
+    names : STUDY
+        Ids, paper letters, or FILE.py:NAME; all without.
+
+    Options
+    -------
+    real
+        The studies on real data.
+    again
+        Run even what is finished.
+    option : KEY=VALUE
+        Of slurm, such as slurm_partition=short.
+    audit
+        Run rows on file again and compare.
+    share : X, default: 0.1
+        Of an audit: of the rows.
+    seed : N, at least 0, default: random
+        Of an audit: of its draw.
     """
     if audit:
         if real or quick or again or seeds is not None or first is not None:
@@ -188,7 +161,7 @@ def reproduce_command(
                 "--audit compares what is saved: leave out --real, --quick, --again, --seeds, "
                 "--first"
             )
-        _audit(names or [], out, 0.1 if share is None else share, seed, jobs, as_json)
+        _audit(names or [], out, 0.1 if share is None else share, seed, jobs, json_)
         return
     if share is not None or seed is not None:
         raise Unsupported("--share and --seed are of an audit: add --audit")
@@ -198,23 +171,21 @@ def reproduce_command(
     chosen = _available(chosen, names or [])
     if (seeds is not None or first is not None) and all(study.published for study in chosen):
         raise Unsupported(f"{chosen[0].id} has published instances: leave out --seeds and --first")
-    if not names and not real:  # the main job, which needs them all
-        _warm(jobs)
     how = {"quick": quick, "seeds": seeds, "first": first, "again": again, "source": source,
            "retries": retries}  # fmt: skip
-    records = run(chosen, out, how, engine_options(engine, jobs, address, settings))
-    _finish(out, records, write_report(out), as_json)
+    records = run(chosen, out, how, engine_options(engine, jobs, address, option))
+    _finish(out, records, write_report(out), json_)
 
 
 def run(
     studies: list[Study], out: Path, how: dict[str, Any], where: dict[str, Any]
 ) -> list[Record]:
-    """The records of studies that are run with a board of their states."""
+    """The records of studies that are run."""
     from attsvm.experiments.runner import run_studies
 
     try:
-        with _watching([study.id for study in studies]) as (watch, above):
-            return run_studies(studies, out, **how, **where, watch=watch, say=above)
+        with _watching([study.id for study in studies]) as watch:
+            return run_studies(studies, out, **how, **where, watch=watch, say=say)
     except KeyboardInterrupt:
         stop(f"stopped: what is finished is kept in {out}; run it again to go on", 130)
 
@@ -225,12 +196,7 @@ def engine_options(
     """engine and asked, as `run_studies` takes them."""
     from attsvm.experiments.executors import ExecutorConfig
 
-    pairs = {}
-    for text in settings or []:
-        name, _, value = text.partition("=")
-        if not (name and value):
-            raise Unsupported(f"--option is KEY=VALUE; this is {text!r}")
-        pairs[name] = value
+    pairs = read_pairs(settings, "slurm_partition=short")
     if engine == "local" and jobs == 1 and not (address or pairs):
         engine = "here"
     return {"engine": engine, "asked": ExecutorConfig(jobs, address, options=pairs)}
@@ -266,20 +232,6 @@ def _available(chosen: list[Study], named: list[str]) -> list[Study]:
     return left
 
 
-def _warm(jobs: int) -> None:
-    """Compile every kernel before the first study, so that no study's seconds include it."""
-    from attsvm._utils.compiled import silence
-    from attsvm.cli.warm import warm_up
-    from attsvm.experiments.executors.local import cores
-
-    silence()
-    start = time.perf_counter()
-    if count := warm_up(cores(jobs)):
-        seconds = time.perf_counter() - start
-        print(f"compiled {many(count, 'kernel')} in {seconds:.0f} s, once per machine",
-              file=sys.stderr)  # fmt: skip
-
-
 def as_run(record: Record) -> Study:
     """The study of a record, at the size it was run."""
     from attsvm.experiments.spec import read_sweep, shipped_sweep
@@ -296,11 +248,9 @@ def as_run(record: Record) -> Study:
 
 
 def _audit(
-    names: list[str], out: Path, share: float, seed: int | None, jobs: int, as_json: bool
+    names: list[str], out: Path, share: float, seed: int | None, jobs: int, json_: bool
 ) -> None:
     """Audit the folder and print what was found; leave with the code of a failure where it is."""
-    from rich.text import Text
-
     from attsvm.experiments.audit import audit_folder
     from attsvm.experiments.executors import engine_of
     from attsvm.experiments.runner import read_record, results_folder
@@ -313,16 +263,16 @@ def _audit(
         raise Unsupported(f"{lost[0]} is not on file in {out}: run it first")
     chosen = [name for name in chosen if name not in lost]
     where = engine_options("local", jobs, None, None)
-    with _watching([]) as (watch, above):
+    with _watching(chosen) as watch:
         engine = engine_of(where["engine"], where["asked"])
         found = audit_folder(
             out, as_run, chosen, share=share, seed=seed, engine=engine, watch=watch
         )
         for row in found["studies"]:
             for words in row["differences"]:
-                above(f"{row['id']}: {words}")
+                say(f"{row['id']}: {words}")
     apart = [row["id"] for row in found["studies"] if not row["agrees"]]
-    states = {True: Text("agrees", "green"), False: Text("differs", "bold red")}
+    states = {True: "agrees", False: "differs"}
     body = [(row["id"], states[row["agrees"]], row["drawn"], row["instances"],
              f"{row['seconds']:.1f}") for row in found["studies"]]  # fmt: skip
     count = len(body)
@@ -335,12 +285,12 @@ def _audit(
         lines.append(f"they differ from their rerun: {', '.join(apart)}")
     report = {"status": "failed" if apart else "done", **found}
     heads = ("study", "rerun", ">measured", ">instances", ">seconds")
-    emit(report, as_json, rows(heads, body), *lines)
+    emit(report, json_, rows(heads, body), *lines)
     if apart:
         raise typer.Exit(FAILED)
 
 
-def _finish(folder: Path, records: list[Record], page: Path, as_json: bool) -> None:
+def _finish(folder: Path, records: list[Record], page: Path, json_: bool) -> None:
     """Print what was found and where the page is, and leave with the code of the verdicts."""
     from attsvm.experiments.report import VERDICTS, failing_words, verdict_for
     from attsvm.experiments.runner import RESULTS
@@ -362,7 +312,7 @@ def _finish(folder: Path, records: list[Record], page: Path, as_json: bool) -> N
     heads = ("study", "verdict", ">seconds", "title")
     said = ", ".join(f"{counts[v]} {verdict_for(v, counts[v])}" for v in VERDICTS if counts[v])
     total = f"{many(len(records), 'study')}: {said or 'none on file'}{failing_words(records)}"
-    emit(report, as_json, rows(heads, body), total, f"page: {page}")
+    emit(report, json_, rows(heads, body), total, f"page: {page}")
     if wrong:
         say(f"{len(wrong)} of {len(records)} fail or could not be run: {', '.join(wrong)}")
         raise typer.Exit(FAILED)
@@ -392,12 +342,8 @@ def _about(study: Study, record: Mapping[str, Any] | None) -> dict[str, Any]:
     return {**{name: getattr(study, name) for name in names}, "verdict": verdict}
 
 
-def _verdict(record: Record) -> Text:
-    """The verdict in its colour."""
-    from rich.text import Text
-
-    verdict = str(record["verdict"])
-    return Text(f"{verdict} (broken)" if "error" in record else verdict, COLOURS.get(verdict, ""))
+def _verdict(record: Record) -> str:
+    return f"{record['verdict']} (broken)" if "error" in record else str(record["verdict"])
 
 
 def _numbers(record: Record) -> Table:
@@ -411,50 +357,22 @@ def _numbers(record: Record) -> Table:
     return rows(("what", "seen", "asked", "met"), body)
 
 
-class Board:
-    """The state of every study and since when, as a table that fits the screen."""
-
-    def __init__(self, names: list[str]) -> None:
-        self.state = dict.fromkeys(names, "waiting")
-        self.began: dict[str, float] = {}
-        self.took: dict[str, float] = {}
-        self.start = time.monotonic()
-
-    def update(self, name: str, state: str) -> None:
-        """Note a change; off a terminal, print a line for a study that has ended."""
-        self.state[name] = state
-        if name not in self.began and state not in ("waiting", "on file"):
-            self.began[name] = time.monotonic()
-        if name in self.began and state != "running" and " of " not in state:
-            self.took[name] = time.monotonic() - self.began[name]
-            if not sys.stderr.isatty():
-                print(f"{name} {state} {self.took[name]:.1f} s", file=sys.stderr, flush=True)
-
-    def _order(self, name: str) -> tuple[int, float]:
-        """What runs first, then what ended last, then what waits, then what is on file."""
-        if self.state[name] in ("waiting", "on file"):
-            return 2 + (self.state[name] == "on file"), 0.0
-        return int(name in self.took), -self.began.get(name, 0.0) - self.took.get(name, 0.0)
-
-    def __rich_console__(self, console: Console, options: Any) -> Iterator[Table]:
-        from rich.text import Text
-
-        body = []
-        for name in sorted(self.state, key=self._order)[: max(console.height - 4, 3)]:
-            state, began = self.state[name], self.began.get(name)
-            seconds = self.took.get(name, 0.0 if began is None else time.monotonic() - began)
-            shown = "" if began is None else f"{seconds:.1f}"
-            body.append((name, Text(state, COLOURS.get(state, "cyan")), shown))
-        done = sum(n in self.took or s == "on file" for n, s in self.state.items())
-        spent = time.monotonic() - self.start
-        caption = f"{done} of {many(len(self.state), 'study')}, {spent:.0f} s"
-        heads = ("study", "state", ">seconds")
-        yield rows(heads, body, caption=caption, caption_justify="left")
-
-
 @contextmanager
-def _watching(names: list[str]) -> Iterator[tuple[Callable[..., None], Callable[[str], None]]]:
-    """What follows studies that are run: watch(name, state) and say(sentence)."""
-    board = Board(names)
-    with live(board) as above:
-        yield board.update, above
+def _watching(names: Sequence[str]) -> Iterator[Callable[[str, str], None]]:
+    """What follows studies that are run, watch(name, state): a bar on a terminal, elsewhere a line
+    for each study that has ended."""
+    began: dict[str, float] = {}
+    ended: set[str] = set()
+    with bar("studies") as progress:
+
+        def watch(name: str, state: str) -> None:
+            began.setdefault(name, time.monotonic())
+            if state not in ("waiting", "running") and " of " not in state:
+                ended.add(name)
+                if progress is None and state != "on file":
+                    spent = time.monotonic() - began[name]
+                    print(f"{name} {state} {spent:.1f} s", file=sys.stderr, flush=True)
+            if progress is not None:
+                progress(len(ended) / max(len(names), len(began)), f"{name} {state}")
+
+        yield watch

@@ -4,59 +4,34 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from attsvm.cli.options import FAILED, Jobs, Json, app, option
-from attsvm.cli.output import duration, emit, many, rows, say
-from attsvm.cli.studies import (
-    Address,
-    Engine,
-    First,
-    Quick,
-    Retries,
-    Seeds,
-    Settings,
-    engine_options,
-    run,
-)
+from attsvm.cli.options import FAILED, command
+from attsvm.cli.output import emit, many, rows, say
+from attsvm.cli.studies import engine_options, run
 from attsvm.errors import BadTokens, Unsupported
 
 if TYPE_CHECKING:
     from attsvm.experiments.study import Study
 
 
-@app.command("sweep", epilog="Example: attsvm sweep separability --quick --out sweep-1 --jobs 2")
+@command("separability --quick --out sweep-1 --jobs 2")
 def sweep_command(
-    what: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SWEEP",
-            help="A name, a study's id, a file SPEC.toml, or a sweep's folder; none: the names.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, option("--out", "FOLDER", "The folder.", show_default="sweep-NAME")
-    ] = None,
-    quick: Quick = False,
-    seeds: Seeds = None,
-    first: First = None,
-    dry_run: Annotated[
-        bool, option("--dry-run", None, "Only say how much it is and how long it may take.")
-    ] = False,
-    engine: Engine = "local",
-    jobs: Jobs = 0,
-    address: Address = None,
-    settings: Settings = None,
-    retries: Retries = 2,
-    table: Annotated[
-        Path | None, option("--table", "FILE", "Write the table: a .csv or .parquet file.")
-    ] = None,
-    figure: Annotated[
-        Path | None, option("--figure", "FILE", "Draw the figure: a .svg, .png or .pdf file.")
-    ] = None,
-    as_json: Json = False,
+    what: str | None = None,
+    out: Path | None = None,
+    quick: bool = False,
+    seeds: int | None = None,
+    first: int | None = None,
+    engine: str = "local",
+    jobs: int = 0,
+    address: str | None = None,
+    option: list[str] | None = None,
+    retries: int = 2,
+    table: Path | None = None,
+    figure: Path | None = None,
+    json_: bool = False,
 ) -> None:
     """Measure one thing on many instances, and keep every row; go on where it was stopped.
 
@@ -65,9 +40,25 @@ def sweep_command(
     grid. Rows are kept in the folder as they come: run the command again, or
     `attsvm sweep FOLDER`, to go on. More seeds or points keep what is there. Exit code 0: all is
     done; 5: chunks failed; 2: bad input, no space left, or a folder in use.
+
+    Arguments
+    ---------
+    what : SWEEP
+        A name, a study's id, a file SPEC.toml, or a sweep's folder; none: the names.
+
+    Options
+    -------
+    out : FOLDER, default: sweep-NAME
+        The folder.
+    option : KEY=VALUE
+        Of slurm, such as slurm_partition=short.
+    table : FILE
+        Write the table: a .csv or .parquet file.
+    figure : FILE
+        Draw the figure: a .svg, .png or .pdf file.
     """
     if what is None:
-        _list(as_json)
+        _list(json_)
         return
     study, how, folder = _chosen(what, out)
     how |= {"quick": quick or how.get("quick", False), "retries": retries}
@@ -76,16 +67,13 @@ def sweep_command(
     if how["quick"] and not study.quick:
         raise BadTokens(f"{what} has no table [quick]")
     plan = study.at(quick=how["quick"], seeds=how["seeds"], first=how["first"])
-    where = engine_options(engine, jobs, address, settings)
-    if dry_run:
-        _dry_run(plan, folder, where, as_json)
-        return
+    where = engine_options(engine, jobs, address, option)
     _check_files(plan, folder, table, figure)
     (record,) = run([study], folder, how, where)
-    _finish(folder, plan, record, _write(folder, plan, record, table, figure), as_json)
+    _finish(folder, plan, record, _write(folder, plan, record, table, figure), json_)
 
 
-def _list(as_json: bool) -> None:
+def _list(json_: bool) -> None:
     """The shipped sweeps."""
     from attsvm.experiments.spec import SHIPPED, shipped_sweep
 
@@ -94,7 +82,7 @@ def _list(as_json: bool) -> None:
               for name, one in sweeps.items()]  # fmt: skip
     body = [(name, f"{one.instances:,}", one.title) for name, one in sweeps.items()]
     said = "any study can be swept as well: attsvm sweep B.rank --seeds 500"
-    emit({"sweeps": report}, as_json, rows(("sweep", ">instances", "what it maps"), body), said)
+    emit({"sweeps": report}, json_, rows(("sweep", ">instances", "what it maps"), body), said)
 
 
 def _chosen(what: str, out: Path | None) -> tuple[Study, dict[str, Any], Path]:
@@ -127,41 +115,6 @@ def _chosen(what: str, out: Path | None) -> tuple[Study, dict[str, Any], Path]:
     if place.is_file():
         raise BadTokens(f"{what} is no sweep: give a file SPEC.toml, a name, or a folder")
     return shipped_sweep(what), {}, place
-
-
-def _dry_run(plan: Study, folder: Path, where: dict[str, Any], as_json: bool) -> None:
-    """Say how much there is to do, and how long a few instances took."""
-    from attsvm._utils.progress import working
-    from attsvm.experiments.executors.local import cores
-    from attsvm.experiments.runner import chunks_of, measure_chunk
-
-    chunks = list(chunks_of(plan))
-    places = sorted({0, len(chunks) // 2, len(chunks) - 1})
-    seconds, tried = 0.0, 0
-    with working("trying a few instances"):
-        for place in places:
-            chunk = replace(chunks[place], seeds=chunks[place].seeds[:8])
-            measure_chunk(replace(chunk, seeds=chunk.seeds[:1]))  # loads what is compiled
-            seconds += measure_chunk(chunk)[1]
-            tried += len(chunk.seeds)
-            if seconds > 10.0:
-                break
-    workers = 1 if where["engine"] == "here" else cores(where["asked"].jobs)
-    left, script = seconds / tried * plan.instances / workers, None
-    if where["engine"] == "slurm":
-        from attsvm.experiments.executors.slurm import job_script
-
-        script = job_script(folder / "jobs", dict(where["asked"].options))
-    report = {
-        "status": "dry run", "instances": plan.instances, "tasks": len(chunks), "seconds": left,
-        "workers": workers, "script": script,
-    }  # fmt: skip
-    lines = [
-        f"{many(plan.instances, 'instance')} in {many(len(chunks), 'chunk')}",
-        f"about {duration(left)} with {many(workers, 'worker')}, from {tried} instances tried here",
-    ]
-    lines += [f"each chunk is sent by this script:\n{script}"] if script else []
-    emit(report, as_json, *lines)
 
 
 def _check_files(plan: Study, folder: Path, table: Path | None, figure: Path | None) -> None:
@@ -204,7 +157,7 @@ def _write(
 
 
 def _finish(
-    folder: Path, plan: Study, record: dict[str, Any], written: dict[str, str], as_json: bool
+    folder: Path, plan: Study, record: dict[str, Any], written: dict[str, str], json_: bool
 ) -> None:
     """Say what came of a sweep, and which files were written of it."""
     place = folder / "tables" / f"{plan.id}.csv"
@@ -217,7 +170,7 @@ def _finish(
     said = [f"{many(plan.instances, 'instance')}: {many(record['rows'], 'row')} in {place}, "
             f"{record['seconds']:.0f} s of computing"]  # fmt: skip
     said += [f"{name} is written" for name in written.values()]
-    emit(report, as_json, *([] if failed else said))
+    emit(report, json_, *([] if failed else said))
     if failed:
         say(f"it is not finished: {record['error']}; run it again to try the rest again")
         raise typer.Exit(FAILED)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from attsvm.cli.options import Json, app, option
+from attsvm.cli.options import command
 from attsvm.cli.output import emit, rows
 
 
-@app.command("tour", epilog="Example: attsvm tour --out tour")
-def tour_command(
-    out: Annotated[Path, option("--out", "FOLDER", "Folder for the picture.")] = Path("tour"),
-    as_json: Json = False,
-) -> None:
-    """Solve and certify a shipped example in every norm, and draw it."""
+@command("--out tour")
+def tour_command(out: Path = Path("tour"), json_: bool = False) -> None:
+    """Solve and certify a shipped example in every norm, and draw it.
+
+    Options
+    -------
+    out : FOLDER
+        Folder for the picture.
+    """
     from attsvm.plotting.tour import run_tour
 
     found = run_tour(out)
@@ -34,4 +36,4 @@ def tour_command(
         title="One selection, every norm",
     )
     picture = f"picture: {out / 'tour.svg'} and {out / 'tour.png'}"
-    emit({"status": "optimal", "rows": found}, as_json, table, picture)
+    emit({"status": "optimal", "rows": found}, json_, table, picture)

@@ -5,216 +5,74 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from attsvm._utils.files import check_out
-from attsvm.cli import options as shared
-from attsvm.cli.options import (
-    HEADS,
-    LOSSES,
-    MODELS,
-    NORMS,
-    OPTIMIZERS,
-    OUTPUT,
-    SCHEDULES,
-    SENTENCE_MODELS,
-    app,
-    check_figure,
-    option,
-    read_norm,
-)
+from attsvm.cli.options import READING, SENTENCE_MODELS, TEXT, check_figure, command, read_norm
 from attsvm.errors import Unsupported
 
-RUN, STEPS, END = "The run", "Its steps", "Start and end"
-SELF = "Self-attention"
-# Options that only the models with two stages have.
+# Options of tokens alone; of one run; of the models with two stages.
+_OF_TOKENS = {
+    "head",
+    "loss",
+    "width",
+    "queries",
+    "sequence",
+    "no_causal",
+    "until",
+    "resume",
+    "proof",
+}
+_OF_ONE = ("proof", "resume", "until", "norm")
 _OF_STAGES = {"decoder_lr", "decoder_steps", "readout"}
-# Options that only tokens have: of the problem, of the run.
-_OF_PROBLEMS = {"head", "loss", "width", "queries", "sequence", "causal"}
-_OF_RUNS = {"until", "resume", "proof"}
-
-File = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FILE",
-        help="Problem file (.npz with X, y, and z, v, …); for next-token a text of sentences.",
-    ),
-]
-Models = Annotated[
-    list[str] | None,
-    option(
-        "--model",
-        "NAME",
-        f"{', '.join(MODELS)}; for a text {', '.join(SENTENCE_MODELS)}; or FILE.py:NAME. "
-        "Several models, optimizers or step sizes: all are trained and compared.",
-        RUN,
-        (*MODELS, *SENTENCE_MODELS),
-        show_default="weight",
-    ),
-]
-Optimizers = Annotated[
-    list[str] | None,
-    option(
-        "--optimizer",
-        "NAME",
-        f"{', '.join(OPTIMIZERS)}; or FILE.py:NAME of a custom one. Several: see --model.",
-        RUN,
-        OPTIMIZERS,
-        show_default="ngd",
-    ),
-]
-Settings = Annotated[
-    list[str] | None,
-    option("--option", "NAME=VALUE", "Option of the optimizer; may be given several times.", RUN),
-]
-HeadName = Annotated[
-    str | None,
-    option(
-        "--head",
-        "NAME",
-        f"Prediction head: {', '.join(HEADS)}, of v, V, penalty in the file or drawn; or "
-        "FILE.py:NAME.",
-        RUN,
-        HEADS,
-        show_default="what the file has",
-    ),
-]
-Rates = Annotated[
-    list[float] | None,
-    option(
-        "--lr",
-        "X",
-        "Step size. Several: see --model.",
-        STEPS,
-        show_default="0.1; 0.05/√N on sentences",
-    ),
-]
-Steps = Annotated[
-    int,
-    option(
-        "--steps", "N", "Number of steps.", STEPS, min=0, show_default="2000; 4000 on sentences"
-    ),
-]
-LossName = Annotated[
-    str, option("--loss", "NAME", f"{', '.join(LOSSES)}; or FILE.py:NAME.", RUN, LOSSES)
-]
-Seed = Annotated[
-    int, option("--seed", "N", "Seed of the starting point and of a drawn head.", END, min=0)
-]
-Init = Annotated[
-    str,
-    option(
-        "--init",
-        "START",
-        "zero, normal:STD, uniform, or file: its arrays p0, W0, K0, Q0, v0.",
-        END,
-        show_default="zero; normal:0.1 for factors",
-    ),
-]
-Width = Annotated[
-    int | None,
-    option("--width", "N", "Columns of the factors.", RUN, min=1, show_default="min(d, dq)"),
-]
-Schedule = Annotated[
-    str, option("--schedule", "NAME", f"{' or '.join(SCHEDULES)}.", STEPS, SCHEDULES)
-]
-Queries = Annotated[
-    str | None,
-    option(
-        "--queries", "WHICH", "first or last: that token is the query.", SELF, ("first", "last")
-    ),
-]
-Causal = Annotated[
-    bool | None,
-    option(
-        "--causal/--no-causal",
-        None,
-        "With --sequence: tokens up to the query, or all.",
-        SELF,
-        show_default="causal",
-    ),
-]
-Norm = Annotated[
-    str | None,
-    option(
-        "--norm",
-        "NAME",
-        "Compare in this norm, a name or FILE.py:NAME.",
-        END,
-        NORMS,
-        show_default="that of the limit",
-    ),
-]
-Until = Annotated[
-    str | None,
-    option("--until", "SHARE", "End at this certified margin share; or proved: at a proof.", END),
-]
-Resume = Annotated[
-    Path | None, option("--resume", "FILE", "Go on from a saved path, --steps further.", END)
-]
-Out = Annotated[
-    Path | None,
-    option("--out", "FILE", "Save the path (.npz); of several runs, a new folder of them.", OUTPUT),
-]
-Figure = Annotated[
-    Path | None,
-    option("--figure", "FILE", "Draw the run, or the comparison (.svg, .png or .pdf).", OUTPUT),
-]
-Proof = Annotated[
-    Path | None, option("--proof", "FILE", "Save the proof of convergence (.npz).", OUTPUT)
-]
 
 
-@app.command(
-    "train", epilog="Example: attsvm train tokens.npz --model weight --optimizer ngd --json"
-)
+@command("tokens.npz --model weight --optimizer ngd --json")
 def train_command(
     context: typer.Context,
-    file: File,
-    model: Models = None,
-    optimizer: Optimizers = None,
-    options: Settings = None,
-    head: HeadName = None,
-    lr: Rates = None,
-    steps: Steps = 2000,
-    loss: LossName = "logistic",
-    seed: Seed = 0,
-    init: Init = "default",
-    width: Width = None,
-    schedule: Schedule = "constant",
-    decay: Annotated[float, option("--decay", "X", "Decoupled weight decay.", STEPS)] = 0.0,
-    queries: Queries = None,
-    sequence: Annotated[
-        bool, option("--sequence", None, "Every position of X (S, L, d) is a query.", SELF)
-    ] = False,
-    causal: Causal = None,
-    norm: Norm = None,
-    until: Until = None,
-    resume: Resume = None,
-    out: Out = None,
-    figure: Figure = None,
-    style: shared.Style = "screen",
-    proof: Proof = None,
-    collocations: shared.Collocations = None,
-    vocabulary: shared.Vocabulary = None,
-    limit: shared.Limit = None,
-    prose: shared.Prose = False,
-    lower: shared.Lower = False,
-    strip: shared.Strip = False,
-    shortest: shared.Shortest = None,
-    decoder_lr: shared.DecoderLr = None,
-    decoder_steps: shared.DecoderSteps = None,
-    readout: shared.Readout = "softmax",
-    weights: shared.Weights = "empirical",
-    embedding: shared.Embedding = "orthonormal",
-    dimension: shared.Dimension = None,
-    ties: shared.Ties = False,
-    add_collocations: shared.AddCollocations = False,
-    unseen: shared.Unseen = None,
-    force: shared.Force = False,
-    as_json: shared.Json = False,
+    file: Path,
+    model: list[str] | None = None,
+    optimizer: list[str] | None = None,
+    option: list[str] | None = None,
+    head: str | None = None,
+    lr: list[float] | None = None,
+    steps: int = 2000,
+    loss: str = "logistic",
+    seed: int = 0,
+    init: str = "default",
+    width: int | None = None,
+    schedule: str = "constant",
+    decay: float = 0.0,
+    queries: str | None = None,
+    sequence: bool = False,
+    no_causal: bool = False,
+    norm: str | None = None,
+    until: str | None = None,
+    resume: Path | None = None,
+    out: Path | None = None,
+    figure: Path | None = None,
+    style: str = "screen",
+    proof: Path | None = None,
+    collocations: str | None = None,
+    vocabulary: int | None = None,
+    limit: int | None = None,
+    prose: bool = False,
+    lower: bool = False,
+    strip_punctuation: bool = False,
+    shortest: int | None = None,
+    decoder_lr: float | None = None,
+    decoder_steps: int | None = None,
+    readout: str = "softmax",
+    weights: str = "empirical",
+    embedding: str = "orthonormal",
+    dimension: int | None = None,
+    ties: bool = False,
+    add_collocations: bool = False,
+    unseen: int | None = None,
+    force: bool = False,
+    json_: bool = False,
 ) -> None:
     """Train, then solve the predicted limit at the selected tokens and compare.
 
@@ -223,6 +81,90 @@ def train_command(
 
     Sentences: --model next-token trains the decoder and then attention over it, decoder the first
     stage alone, joint-next-token both matrices at once.
+
+    Arguments
+    ---------
+    file : FILE
+        Problem file (.npz with X, y, and z, v, …); for next-token a text of sentences.
+
+    The run
+    -------
+    model : NAME, default: weight
+        {models}; for a text {sentence_models}; or FILE.py:NAME.
+        Several models, optimizers or step sizes: all are trained and compared.
+    optimizer : NAME, default: ngd
+        {optimizers}; or FILE.py:NAME of a custom one. Several: see --model.
+    option : NAME=VALUE
+        Option of the optimizer; may be given several times.
+    head : NAME, default: what the file has
+        Prediction head: {heads}, of v, V, penalty in the file or drawn; or FILE.py:NAME.
+    loss : NAME
+        {losses}; or FILE.py:NAME.
+    width : N, at least 1, default: min(d, dq)
+        Columns of the factors.
+
+    Its steps
+    ---------
+    lr : X, default: 0.1; 0.05/√N on sentences
+        Step size. Several: see --model.
+    steps : N, at least 0, default: 2000; 4000 on sentences
+        Number of steps.
+    schedule : NAME
+        {schedules}.
+    decay : X
+        Decoupled weight decay.
+
+    Start and end
+    -------------
+    seed : N, at least 0
+        Seed of the starting point and of a drawn head.
+    init : START, default: zero; normal:0.1 for factors
+        zero, normal:STD, uniform, or file: its arrays p0, W0, K0, Q0, v0.
+    norm : NAME, default: that of the limit
+        Compare in this norm, a name or FILE.py:NAME.
+    until : SHARE
+        End at this certified margin share; or proved: at a proof.
+    resume : FILE
+        Go on from a saved path, --steps further.
+
+    Self-attention
+    --------------
+    queries : WHICH
+        first or last: that token is the query.
+    sequence
+        Every position of X (S, L, d) is a query, of the tokens up to it.
+    no_causal
+        With --sequence: of all tokens.
+
+    Output
+    ------
+    out : FILE
+        Save the path (.npz); of several runs, a new folder of them.
+    figure : FILE
+        Draw the run, or the comparison (.svg, .png or .pdf).
+    proof : FILE
+        Save the proof of convergence (.npz).
+
+    Training on a text
+    ------------------
+    decoder_lr : X
+        next-token: step size of the first stage.
+    decoder_steps : N, at least 0
+        next-token: steps of the first stage.
+    readout : NAME
+        next-token: {readouts}.
+    weights : NAME
+        Of the sentences: {weights}.
+    embedding : NAME
+        Of the tokens: {embeddings}.
+    dimension : N, at least 1
+        Size of the embedding.
+    ties
+        Accept what is not realizable, cycles as ties.
+    add_collocations
+        joint-next-token: add the collocations' loss.
+    unseen : N, at least 1
+        Ask so many sentences that training did not see.
     """
     from attsvm.cli import training
 
@@ -236,11 +178,15 @@ def train_command(
     check_figure(figure, style, force=force)
     if proof is not None:
         check_out(proof, force=force)
-    if causal is not None and not sequence:
-        raise Unsupported("--causal and --no-causal go with --sequence")
-    for rate in chosen["lr"]:
-        if not 0 < rate < math.inf:
-            raise Unsupported(f"--lr is {rate:g}: a step size is positive and finite")
+    if no_causal and not sequence:
+        raise Unsupported("--no-causal goes with --sequence")
+    for name, rates in (
+        ("lr", chosen["lr"]),
+        ("decoder-lr", [0.1 if decoder_lr is None else decoder_lr]),
+    ):
+        for rate in rates:
+            if not 0 < rate < math.inf:
+                raise Unsupported(f"--{name} is {rate:g}: a step size is positive and finite")
     given = {
         name
         for name in context.params
@@ -248,26 +194,31 @@ def train_command(
     }
     asked = context.params | {name: values[0] for name, values in chosen.items()}
     asked["norm"] = None if norm is None else read_norm(norm)
-    parts = {name: training.read_part(asked[name], name) for name in training.PARTS}
     of_text = [name for name in chosen["model"] if name in SENTENCE_MODELS]
-    if of_text and several:
-        raise Unsupported(
-            f"--model {of_text[0]} trains on sentences: several runs are compared on tokens alone, "
-            "so give one --model, one --optimizer and one --lr"
-        )
+    if several:
+        for name in _OF_ONE:
+            if asked[name] is not None:
+                raise Unsupported(
+                    f"--{name} is for one run: give one --model, one --optimizer and one --lr"
+                )
+        if of_text:
+            raise Unsupported(
+                f"--model {of_text[0]} trains on sentences: several runs are compared on tokens "
+                "alone, so give one --model, one --optimizer and one --lr"
+            )
     for param in [] if of_text else context.command.params:
         panel = getattr(param, "rich_help_panel", None)
-        if param.name in given and panel in (shared.READING, shared.TEXT):
+        if param.name in given and panel in (READING, TEXT):
             raise Unsupported(
                 f"{param.opts[0]} is for sentences: --model {', '.join(SENTENCE_MODELS)}"
             )
     if of_text:
         _check_of_text(asked, given)
-        training.run_sentences({**asked, "optimizer": parts["optimizer"]}, given)
+        training.run_sentences(asked, given)
     elif several:
-        training.run_several(asked, chosen, parts["loss"])
+        training.run_several(asked, chosen)
     else:
-        training.run_tokens(asked, given, parts)
+        training.run_tokens(asked, given)
 
 
 def _check_outputs(out: Path | None, figure: Path | None, *, several: bool, force: bool) -> None:
@@ -288,23 +239,21 @@ def _check_outputs(out: Path | None, figure: Path | None, *, several: bool, forc
 
 def _check_of_text(asked: Mapping[str, Any], given: set[str]) -> None:
     """Raises Unsupported when an option does not fit the model."""
-    model = asked["model"]
-    unfit = _OF_PROBLEMS | _OF_RUNS
+    model, with_mass = asked["model"], asked["readout"] == "mass"
+    unfit = set(_OF_TOKENS)
     if model != "next-token":
         unfit |= _OF_STAGES
     if model != "joint-next-token":
         unfit.add("add_collocations")
     if model == "decoder":
         unfit.add("unseen")
-    if asked["unseen"] is not None and asked["readout"] == "mass":
-        raise Unsupported("--unseen asks the decoder, which the readout mass does not have")
-    if asked["readout"] == "mass":
-        unfit |= {"decoder_lr", "decoder_steps"}
+    if with_mass:
+        unfit |= {"decoder_lr", "decoder_steps", "unseen"}
     for name in sorted(unfit & given):
-        with_mass = " with --readout mass" if name in _OF_STAGES and model == "next-token" else ""
-        raise Unsupported(f"--{name.replace('_', '-')} does not fit --model {model}{with_mass}")
+        said = " with --readout mass" if with_mass and model == "next-token" else ""
+        raise Unsupported(f"--{name.replace('_', '-')} does not fit --model {model}{said}")
     if asked["init"] == "file":
         raise Unsupported("--init file needs a problem file: sentences start from zero or normal")
-    rate = asked["decoder_lr"]
-    if rate is not None and not 0 < rate < math.inf:
-        raise Unsupported(f"--decoder-lr is {rate:g}: a step size is positive and finite")
+    for kind in ("out", "figure"):  # even --force does not replace what is being read
+        if asked[kind] is not None and asked[kind].resolve() == asked["file"].resolve():
+            raise Unsupported(f"--{kind} names {asked['file']}, the file of the sentences")

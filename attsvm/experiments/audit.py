@@ -1,8 +1,8 @@
 """audit_folder(): rows drawn at random from a folder of results, run again and compared.
 
-Every study on file is checked for rows that are missing, invented or twice there, and its verdict
-and numbers are computed again from its table. Of the instances (a point and a seed), a random share
-is measured again, and every column is compared within WITHIN, relative to the larger value.
+Every study on file is checked for rows that are not of any of its instances, and its verdict and
+numbers are computed again from its table. Of the instances (a point and a seed), a random share is
+measured again, and every column is compared within WITHIN, relative to the larger value.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ from __future__ import annotations
 import secrets
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
+from itertools import zip_longest
 from math import ceil
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm._utils.progress import Progress
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
-from attsvm.experiments.executors import Engine, Failure, engine_of, run_tasks
+from attsvm.experiments.executors import Engine, Failure, engine_of, map_tasks
 from attsvm.experiments.runner import (
     Chunk,
     Record,
@@ -33,15 +36,16 @@ from attsvm.experiments.runner import (
     with_point,
 )
 from attsvm.experiments.study import EXAMPLE, Study
-from attsvm.experiments.table import Columns
+from attsvm.experiments.table import Columns, as_frame, joined
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 SHARE = 0.1
 # Two numbers agree within this, relative to the larger one, or when they are this near to zero.
 WITHIN, ZERO = 1e-6, 1e-9
 # So many differing rows of a study are named; the others are counted.
 _NAMED = 5
-
-Key = tuple[Any, ...]
 
 
 def audit_folder(
@@ -65,7 +69,8 @@ def audit_folder(
     names : sequence of str
         Ids of the studies; all on file without.
     share : float, default: 0.1
-        Share of the instances that is measured again, in (0, 1]; at least one of each study.
+        Share of the instances that is measured again, in (0, 1]; at least one of each study. Rows
+        forged in k of N instances are found with probability 1 − C(N − k, m)/C(N, m), m = share·N.
     seed : int, optional
         Seed of the draw; chosen and reported without one.
     engine : str or Engine, default: "here"
@@ -87,35 +92,36 @@ def audit_folder(
     if not listed:
         raise BadTokens(f"no study is on file in {folder}: `attsvm reproduce --out {folder}`")
     audits = [_Audit(folder, name, study_of) for name in listed]
-    keys = [(k, key) for k, audit in enumerate(audits) for key in audit.keys]
-    draw = np.random.default_rng(seed)
-    taken = set(draw.choice(len(keys), ceil(share * len(keys)), replace=False)) if keys else set()
-    for place, (k, key) in enumerate(keys):
-        if place in taken:
-            audits[k].drawn.append(key)
+    instances = [(audit, one) for audit in audits for one in audit.instances]
+    rng = np.random.default_rng(seed)
+    count = ceil(share * len(instances))
+    for place in sorted(rng.choice(len(instances), count, replace=False)) if count else ():
+        instances[place][0].drawn.append(instances[place][1])
     for audit in audits:
-        if audit.keys and not audit.drawn:
-            audit.drawn.append(audit.keys[int(draw.integers(len(audit.keys)))])
+        if audit.instances and not audit.drawn:
+            audit.drawn.append(audit.instances[int(rng.integers(len(audit.instances)))])
         tell(audit.name, "waiting" if audit.drawn else audit.state)
-    tasks = [(k, chunk) for k, audit in enumerate(audits) for chunk in audit.chunks()]
-    left = Counter(k for k, _ in tasks)
-
-    def done(task: tuple[int, Chunk], measured: tuple[Columns, float]) -> None:
-        audits[task[0]].compare(task[1], *measured)
-        close(task)
-
-    def gave_up(failure: Failure[tuple[int, Chunk]]) -> None:
-        audits[failure.task[0]].differences.append(f"it cannot be run again: {failure.error}")
-        close(failure.task)
-
-    def close(task: tuple[int, Chunk]) -> None:
-        left[task[0]] -= 1
-        if not left[task[0]]:
-            tell(audits[task[0]].name, audits[task[0]].state)
-
-    run_tasks(_measure, tasks, engine_of(engine), done=done, gave_up=gave_up)
+    chunks = [(k, chunk) for k, audit in enumerate(audits) for chunk in audit.chunks()]
+    left = Counter(k for k, _ in chunks)
+    with ExitStack() as stack:
+        # What several rows share is made once, from nothing on file.
+        runs = stack.enter_context(TemporaryDirectory())
+        tasks = [(k, replace(chunk, runs=runs)) for k, chunk in chunks]
+        for (k, chunk), found in stack.enter_context(
+            closing(map_tasks(_measure, tasks, engine_of(engine)))
+        ):
+            audit = audits[k]
+            if isinstance(found, Failure):
+                audit.failed.append(f"it cannot be run again: {found.error}")
+            else:
+                audit.again.append(with_point(audit.plan, chunk, found[0]))
+                audit.seconds += found[1]
+            left[k] -= 1
+            if not left[k]:
+                audit.compare()
+                tell(audit.name, audit.state)
     return {
-        "seed": seed, "share": share, "within": WITHIN, "instances": len(keys),
+        "seed": seed, "share": share, "within": WITHIN, "instances": len(instances),
         "drawn": sum(len(audit.drawn) for audit in audits),
         "seconds": time.perf_counter() - start, "studies": [audit.describe() for audit in audits],
     }  # fmt: skip
@@ -126,103 +132,90 @@ def _measure(task: tuple[int, Chunk]) -> tuple[Columns, float]:
 
 
 class _Audit:
-    """The audit of one study: what its table holds, which instances are drawn, what differs."""
+    """The audit of one study: its rows on file, which instances are drawn, what differs."""
 
     def __init__(self, folder: Path, name: str, study_of: Callable[[Record], Study]) -> None:
-        self.name, self.differences = name, []  # type: tuple[str, list[str]]
-        self.keys: list[Key] = []
-        self.drawn: list[Key] = []
-        self.seconds = 0.0
+        self.name, self.seconds = name, 0.0
+        self.differences: list[str] = []
+        self.instances: list[tuple[Chunk, int]] = []
+        self.drawn: list[tuple[Chunk, int]] = []
+        self.again: list[Columns] = []
+        self.failed: list[str] = []
         record = read_record(folder, name)
         if record is None:
             self.differences.append(f"studies/{name}.json is not there or cannot be read")
-            return
-        if "error" in record:
-            return
-        try:
-            self.plan = study_of(record)
-            self.table = read_table(folder, record)
-            self.rows: dict[Key, list[int]] = defaultdict(list)
-            for k, key in enumerate(_keys(self.plan, self.table)):
-                self.rows[key].append(k)
-            self._list_keys(record)
-            self._judge(record)
-        except AttsvmError as error:
-            self.differences.append(str(error))
-            self.keys = []
+        elif "error" not in record:
+            try:
+                self.plan = study_of(record)
+                table = read_table(folder, record)
+                self.rows = self._indexed(table)
+                self._name(self._check_record(record, table))
+                chunks = list(chunks_of(self.plan))
+                known = {self._key(c, seed) for c in chunks for seed in (*c.seeds, EXAMPLE)}
+                strange = [key for key in self.rows.index if key[:-1] not in known]
+                self._name([f"the row {_said(self.rows, key)} is invented" for key in strange])
+                self.instances = [(chunk, seed) for chunk in chunks for seed in chunk.seeds]
+            except (AttsvmError, LookupError, TypeError, ValueError) as error:
+                self.differences.append(f"it cannot be audited: {error}")
 
-    def _list_keys(self, record: Record) -> None:
-        """Note the instances of the study, and rows that are not of any of them."""
-        chunks = list(chunks_of(self.plan))
-        self.points = {_text(chunk.point[name] for name in self.plan.swept): chunk
-                       for chunk in chunks}  # fmt: skip
-        wanted = [(*_text(c.point[n] for n in self.plan.swept), seed)
-                  for c in chunks for seed in c.seeds]  # fmt: skip
-        self.keys = wanted
-        self.copies = Counter(_text(c.point[n] for n in self.plan.swept) for c in chunks)
-        known = {*wanted, *((*point, EXAMPLE) for point in self.copies)}
-        invented = [key for key in self.rows if key not in known]
-        self._name([f"the row {self._said(key)} is invented" for key in invented])
-        if len(next(iter(self.table.values()), ())) != record["rows"]:
-            count = len(next(iter(self.table.values()), ()))
-            self.differences.append(f"the table has {count} rows, the record {record['rows']}")
+    def _indexed(self, table: Columns) -> DataFrame:
+        """The rows of a table by point, seed, and number among the rows of their instance.
 
-    def _judge(self, record: Record) -> None:
-        """Compare the record with what follows from the table."""
-        found = judged(self.plan, self.plan, self.table)
+        The rows of a published example are in every chunk of a point, and kept once.
+        """
+        frame = as_frame(table)
+        frame = frame[(frame["seed"] != EXAMPLE) | ~frame.duplicated()].copy()
+        names = [*self.plan.swept, "seed"]
+        for name in names:
+            frame[name] = [_text(value) for value in frame[name]]
+        return frame.set_index(names).set_index(frame.groupby(names).cumcount(), append=True)
+
+    def _check_record(self, record: Record, table: Columns) -> list[str]:
+        """What differs between the record and what follows from the table."""
+        found, rows = judged(self.plan, self.plan, table), len(table["seed"])
+        words = []
+        if rows != record["rows"]:
+            words.append(f"the table has {rows} rows, the record {record['rows']}")
         if record["verdict"] != found["verdict"] and record["verdict"] in ("holds", "fails"):
-            self.differences.append(
-                f"the verdict is {record['verdict']} on file, {found['verdict']} by its table"
-            )
-        kept, seen = record["checks"], found["checks"]
-        if [row["what"] for row in kept] != [row["what"] for row in seen]:
-            self.differences.append("its checks are others than those of its table")
+            words.append(f"the verdict is {record['verdict']}, by its table {found['verdict']}")
+        pairs: Any = zip_longest(record["checks"], found["checks"], fillvalue={})
+        for one, other in pairs:
+            was, now = (np.array([float(row.get("seen", np.nan))]) for row in (one, other))
+            if {**one, "seen": 0} != {**other, "seen": 0} or not _same(was, now):
+                words.append(f"the check {one} is {other or 'none'} by its table")
+        return words
+
+    def _key(self, chunk: Chunk, seed: int) -> tuple[str, ...]:
+        return (*(_text(chunk.point[name]) for name in self.plan.swept), _text(seed))
+
+    def chunks(self) -> list[Chunk]:
+        """What is measured again: the drawn seeds of each point, a group at a time."""
+        points: dict[Any, list[tuple[Chunk, int]]] = defaultdict(list)
+        for chunk, seed in self.drawn:
+            points[self._key(chunk, 0)].append((chunk, seed))
+        return [
+            replace(drawn[0][0], seeds=tuple(seed for _, seed in drawn[k : k + self.plan.group]))
+            for drawn in points.values()
+            for k in range(0, len(drawn), self.plan.group)
+        ]
+
+    def compare(self) -> None:
+        """Compare the rows that were measured again with those on file."""
+        if self.failed:
+            self._name(self.failed)
             return
-        self._name(
-            [
-                f"{one['what']} is {one['seen']} ({one['asked']}) on file, {other['seen']} "
-                f"({other['asked']}) by its table"
-                for one, other in zip(kept, seen, strict=True)
-                if (one["asked"], one["met"]) != (other["asked"], other["met"])
-                or not _same(float(one["seen"]), float(other["seen"]))
-            ]
-        )
-
-    def chunks(self) -> Iterator[Chunk]:
-        """What is measured again: the drawn seeds of each point and chunk."""
-        seeds: dict[Key, list[int]] = defaultdict(list)
-        for key in self.drawn:
-            seeds[key[:-1]].append(key[-1])
-        for point, drawn in seeds.items():
-            for k in range(0, len(drawn), self.plan.group):
-                part = tuple(sorted(drawn)[k : k + self.plan.group])
-                yield replace(self.points[point], seeds=part)
-
-    def compare(self, chunk: Chunk, found: Columns, seconds: float) -> None:
-        """Compare the rows of a chunk that was measured again with those on file."""
-        self.seconds += seconds
-        again = with_point(self.plan, chunk, found)
-        rows: dict[Key, list[int]] = defaultdict(list)
-        for k, key in enumerate(_keys(self.plan, again)):
-            rows[key].append(k)
-        point = _text(chunk.point[name] for name in self.plan.swept)
-        words: list[str] = []
-        for seed in (*chunk.seeds, EXAMPLE):
-            key = (*point, seed)
-            here, there = rows.get(key, []), self.rows.get(key, [])
-            if seed == EXAMPLE:
-                here = here * self.copies[point]
-            if len(here) != len(there):
-                what = "missing" if len(there) < len(here) else "there too often"
-                words.append(f"the row {self._said(key)} is {what}: {len(there)} on file, "
-                             f"{len(here)} when it is run again")  # fmt: skip
-                continue
+        mine = {self._key(chunk, s) for chunk, seed in self.drawn for s in (seed, EXAMPLE)}
+        old = self.rows[np.array([key[:-1] in mine for key in self.rows.index], dtype=bool)]
+        new = self._indexed(joined(self.again, self.name))
+        words = [f"the row {_said(new, k)} is missing" for k in new.index.difference(old.index)]
+        words += [f"the row {_said(old, k)} is invented" for k in old.index.difference(new.index)]
+        both = old.index.intersection(new.index)
+        for name in new:
+            was, now = old.loc[both, name], new.loc[both, name]
+            apart = ~_same(was, now, self.plan.tolerances.get(name, 0.0))
             words += [
-                f"{name} of {self._said(key)} is {self.table[name][j]} on file, {again[name][i]} "
-                "when it is run again"
-                for i, j in zip(here, there, strict=True)
-                for name in again
-                if not _same(again[name][i], self.table[name][j], self.plan.tolerances.get(name, 0))
+                f"{name} of {_said(old, k)} is {was[k]} on file, {now[k]} when it is run again"
+                for k in both[apart]
             ]
         self._name(words)
 
@@ -230,11 +223,6 @@ class _Audit:
         self.differences += words[:_NAMED]
         if len(words) > _NAMED:
             self.differences.append(f"and {len(words) - _NAMED} more")
-
-    def _said(self, key: Key) -> str:
-        """A row by the names of its point and its seed."""
-        names = [*self.plan.swept, "seed"]
-        return ", ".join(f"{name} = {value}" for name, value in zip(names, key, strict=True))
 
     @property
     def state(self) -> str:
@@ -244,32 +232,28 @@ class _Audit:
     def describe(self) -> dict[str, Any]:
         """What was found, as JSON can hold it."""
         return {
-            "id": self.name, "agrees": not self.differences, "instances": len(self.keys),
+            "id": self.name, "agrees": not self.differences, "instances": len(self.instances),
             "drawn": len(self.drawn), "differences": self.differences, "seconds": self.seconds,
         }  # fmt: skip
 
 
-def _keys(plan: Study, table: Mapping[str, Any]) -> Iterator[Key]:
-    """The point and seed of each row."""
-    if "seed" not in table:
-        return iter(())
-    swept = [table[name] for name in plan.swept]
-    return ((*_text(at), int(seed)) for *at, seed in zip(*swept, table["seed"], strict=True))
+def _said(rows: DataFrame, key: tuple[Any, ...]) -> str:
+    """A row by the names of its point and its seed."""
+    return ", ".join(f"{n} = {v}" for n, v in zip(rows.index.names[:-1], key[:-1], strict=True))
 
 
-def _text(values: Iterable[Any]) -> Key:
-    """Values that compare equal whether they come from a table or from a grid."""
-    return tuple(
-        repr(float(v)) if isinstance(v, float | int | np.number) and not isinstance(v, bool)
-        else str(v)
-        for v in values
-    )  # fmt: skip
+def _text(value: Any) -> str:
+    """The text of a value, the same whether it comes from a table or from a grid."""
+    number = isinstance(value, float | int | np.number) and not isinstance(value, bool)
+    return repr(float(value)).removesuffix(".0") if number else str(value)
 
 
-def _same(a: Any, b: Any, allowed: float = 0.0) -> bool:
-    if isinstance(a, str | np.str_ | bool | np.bool_):
-        return bool(a == b)
-    a, b = float(a), float(b)
-    if np.isnan(a) or np.isnan(b) or np.isinf(a) or np.isinf(b):
-        return bool(a == b or (np.isnan(a) and np.isnan(b)))
-    return bool(abs(a - b) <= max(WITHIN * max(abs(a), abs(b)), ZERO, allowed))
+def _same(was: Any, now: Any, allowed: float = 0.0) -> Any:
+    """Whether values agree: texts and truths exactly, numbers within WITHIN, ZERO and allowed."""
+    if was.dtype.kind not in "iuf" or now.dtype.kind not in "iuf":
+        return np.asarray(was == now, dtype=bool)
+    a, b = np.asarray(was, dtype=np.float64), np.asarray(now, dtype=np.float64)
+    with np.errstate(invalid="ignore"):  # of infinities
+        most = np.maximum(WITHIN * np.maximum(abs(a), abs(b)), max(ZERO, allowed))
+        near = np.isfinite(a) & np.isfinite(b) & (abs(a - b) <= most)
+    return near | (a == b) | (np.isnan(a) & np.isnan(b))

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import betaincinv, chdtri, gammaln
 
-from attsvm._utils.arrays import Bools, Floats
-
-# Probabilities that differ by no more than this share are equal: rounding of their logarithms.
-_EQUAL = 1e-7
+from attsvm._utils.arrays import Bools
 
 
 def interval(successes: int, trials: int, level: float = 0.95) -> tuple[float, float]:
@@ -20,14 +16,12 @@ def interval(successes: int, trials: int, level: float = 0.95) -> tuple[float, f
     >>> low, round(high, 4)
     (0.0, 0.3085)
     """
+    from scipy.special import betaincinv
+
     tail, k, n = (1.0 - level) / 2, successes, trials
     low = float(betaincinv(k, n - k + 1, tail)) if k > 0 else 0.0
     high = float(betaincinv(k + 1, n - k, 1.0 - tail)) if k < n else 1.0
     return low, high
-
-
-def _log_choose(n: float, k: Floats) -> Floats:
-    return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
 
 
 def chance(first: tuple[int, int], second: tuple[int, int]) -> float:
@@ -37,13 +31,9 @@ def chance(first: tuple[int, int], second: tuple[int, int]) -> float:
     >>> round(chance((3, 4), (1, 4)), 4)
     0.4857
     """
-    (k, n), (j, m) = first, second
-    total = k + j
-    counts = np.arange(max(0, total - m), min(n, total) + 1, dtype=np.float64)
-    logs = _log_choose(n, counts) + _log_choose(m, total - counts)
-    p = np.exp(logs - logs.max())
-    own = p[round(k - counts[0])]
-    return float(min(1.0, p[p <= own * (1.0 + _EQUAL)].sum() / p.sum()))
+    from scipy.stats import fisher_exact
+
+    return float(fisher_exact(np.array([[k, n - k] for k, n in (first, second)])).pvalue)
 
 
 def beyond_chance(chances: Sequence[float], level: float) -> Bools:
@@ -78,4 +68,6 @@ def spread(pairs: Sequence[tuple[tuple[int, int], tuple[int, int]]]) -> tuple[fl
 
 def most_spread(count: int, level: float) -> float:
     """What Σ z² of so many pairs without a difference exceeds with this probability."""
+    from scipy.special import chdtri
+
     return float(chdtri(count, level)) if count else 0.0

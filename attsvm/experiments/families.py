@@ -42,16 +42,12 @@ def sphere(
     equal_scores: all but an input's best token share one score. queries: "free", or "first" for
     each input's first token.
     """
-    from attsvm.experiments.studies.shared.random_instances import self_attending, stacked
+    from attsvm.experiments.studies.shared.random_instances import stacked
 
     shape = sized(n, T, d)
-    if queries == "first":
-        pairs = [self_attending(shape, seed) for seed in seeds]
-        return Drawn([t for t, _ in pairs], np.stack([v for _, v in pairs]))
-    if queries != "free":
+    if queries not in ("free", "first"):
         raise Unsupported(f'queries is {queries!r}: it is "free" or "first"')
-    tokens, heads = stacked(shape, list(seeds), equal_scores=equal_scores)
-    return Drawn(tokens, heads)
+    return Drawn(*stacked(shape, list(seeds), equal_scores=equal_scores, queries=queries))
 
 
 def gaussian(
@@ -124,8 +120,7 @@ def flipped_labels(
             f"flipped-labels needs d ≥ 2, signal > 0 and 0 ≤ flip ≤ 1; here d = {d}, "
             f"signal = {signal}, flip = {flip}"
         )
-    made = flipped(shape, list(seeds), signal=signal, flip=flip)
-    return Drawn(made.stack, made.heads, about={"relevant": made.relevant, "flips": made.flips})
+    return flipped(shape, list(seeds), signal=signal, flip=flip)
 
 
 FAMILIES: dict[str, Family] = {

@@ -1,7 +1,9 @@
-"""Standard figures of studies, drawn from their tables: curves, maps, matrices, histograms, points.
+"""Standard figures of studies, drawn from their tables: curves, paths, maps, histograms, points.
 
 A study names one, such as ``{"kind": "curves", "x": "d", "value": "rank", "lines": "n"}``. Shares
-(of columns of truth values) and medians (of numbers) carry exact 95 % intervals.
+(of columns of truth values) and medians (of numbers) carry exact 95 % intervals. A value may be a
+formula of columns, such as ``1 - cosine``; several values are a list, or a table of what each is
+called, and ``apart`` gives each a panel of its own.
 """
 
 from __future__ import annotations
@@ -32,13 +34,15 @@ _NEEDED = {
     "matrix": ("rows", "values"),
     "histogram": ("value",),
     "scatter": ("x", "y"),
+    "paths": ("x", "y", "each"),
 }
 _TAKEN = {
-    "curves": ("lines", "panels", "log", "published", "level", "band", "middle", "where"),
+    "curves": ("lines", "panels", "apart", "log", "published", "level", "band", "middle", "where"),
     "map": ("panels", "line", "where"),
     "matrix": ("where",),
     "histogram": ("lines", "panels", "log", "bins", "level", "where"),
     "scatter": ("lines", "panels", "log", "diagonal", "where"),
+    "paths": ("lines", "panels", "log", "level", "ray", "where"),
 }
 _WORDS = ("kind", "xlabel", "ylabel", "vlabel", "title")
 FIGURES = tuple(_NEEDED)
@@ -63,7 +67,7 @@ def figure_of(study: Study, table: DataFrame) -> Figure:
     """The figure of a study: a standard one, or what its function draws."""
     from matplotlib.figure import Figure as Drawn
 
-    from attsvm.plotting.style import place_parts, plain_ticks
+    from attsvm.plotting.style import place_parts
 
     if study.figure is None:
         raise BadTokens(f"{study.id} has no figure: give kind, x and value")
@@ -73,7 +77,6 @@ def figure_of(study: Study, table: DataFrame) -> Figure:
         figure = study.figure(table, study)
     if not isinstance(figure, Drawn):
         raise BadStudy(f"{study.id}: figure returns a Figure; this is of type {type(figure)}")
-    plain_ticks(figure)
     place_parts(figure)
     return figure
 
@@ -82,9 +85,21 @@ def figure_of(study: Study, table: DataFrame) -> Figure:
 
 
 def _column(table: DataFrame, name: str) -> Any:
-    if name not in table:
-        raise BadTokens(f"the figure needs a column it lacks: {unknown('column', name, table)}")
-    return table[name]
+    """A column, or the values of a formula of columns."""
+    if name in table:
+        return table[name]
+    try:
+        return table.eval(name)
+    except (NameError, SyntaxError, TypeError, ValueError) as error:
+        what = unknown("column", name, table)
+        raise BadTokens(f"the figure needs a column it lacks: {what}") from error
+
+
+def _named(value: Any) -> dict[str, str]:
+    """The columns that a figure shows, with what each is called."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return {name: name for name in ([value] if isinstance(value, str) else value)}
 
 
 def middle_of(values: Any, level: float = LEVEL) -> tuple[float, float, float]:
@@ -152,19 +167,19 @@ def _split(table: DataFrame, about: dict[str, Any], key: str) -> Iterator[tuple[
     for value in _values(table, name):
         rows = table[table[name] == value]
         if len(rows):
-            said = str(value) if isinstance(value, str) else f"{name} = {value:g}"
-            yield said, rows
+            words = isinstance(value, str) and not value.replace(".", "").isdigit()
+            yield value if words else f"{name} = {float(value):g}", rows
 
 
 def _where(table: DataFrame, about: dict[str, Any]) -> DataFrame:
-    """The rows that have the values of `where`, or for which its function holds."""
+    """The rows that have the values of `where`, one or some, or for which its function holds."""
     wanted = about.get("where")
     if wanted is None:
         return table
     if isinstance(wanted, Mapping):
         keep = np.ones(len(table), dtype=bool)
         for name, value in wanted.items():
-            keep &= (_column(table, name) == value).to_numpy()
+            keep &= np.isin(_column(table, name), value)
         return table[keep]
     return table[wanted(table)]
 
@@ -176,25 +191,29 @@ def _curves(table: DataFrame, about: dict[str, Any]) -> Figure:
     from attsvm.plotting.studies import Curve, Labels, Panel, curve_figure
 
     table = _where(table, about)
-    columns = [about["value"]] if isinstance(about["value"], str) else list(about["value"])
+    columns = _named(about["value"])
     middle = _MIDDLE["half" if about.get("band") == "half" else about.get("middle", "median")]
     published = about.get("published")
     panels = []
     for title, inside in _split(table, about, "panels"):
         curves = []
-        for column in columns:
+        for column, said in columns.items():
             for name, rows in _split(inside, about, "lines"):
                 x = _values(rows, about["x"])
                 cells = [rows[rows[about["x"]] == value] for value in x]
                 found = [middle(_column(cell, column)) for cell in cells]
-                words = ", ".join(filter(None, (name, column if len(columns) > 1 else "")))
-                marks = [] if published is None else [_published(cell, published) for cell in cells]
+                several = len(columns) > 1 and not about.get("apart")
+                words = ", ".join(filter(None, (name, said if several else "")))
+                marks = [_published(cell, published, column) for cell in cells if published]
                 middles, lows, highs = (list(part) for part in zip(*found, strict=True))
-                curves.append(Curve(words or column, x, middles, lows, highs, marks))
-        panels.append(Panel(title, curves))
+                curves.append(Curve(words or said, x, middles, lows, highs, marks))
+            if about.get("apart"):
+                panels.append(Panel(", ".join(filter(None, (title, said))), curves))
+                curves = []
+        if curves:
+            panels.append(Panel(title or about.get("title", ""), curves))
     labels = Labels(
-        about.get("xlabel", about["x"]), about.get("ylabel", ", ".join(columns)),
-        title=about.get("title", ""),
+        about.get("xlabel", about["x"]), about.get("ylabel", ", ".join(columns.values())),
     )  # fmt: skip
     figure = curve_figure(panels, labels, log=about.get("log", False))
     for axes in figure.axes:
@@ -202,11 +221,12 @@ def _curves(table: DataFrame, about: dict[str, Any]) -> Figure:
     return figure
 
 
-def _published(cell: DataFrame, published: Any) -> float:
-    """The published value of a cell: of a column, or a function of its first row."""
+def _published(cell: DataFrame, published: Any, column: str) -> float:
+    """The published value of a cell: of a column, or a function of its first row, in which
+    `column` is the name of the value."""
     if isinstance(published, str):
         return float(_column(cell, published).iloc[0])
-    return float(published(cell.iloc[0].to_dict()))
+    return float(published({**cell.iloc[0].to_dict(), "column": column}))
 
 
 def _levels(axes: Any, about: dict[str, Any]) -> None:
@@ -289,7 +309,7 @@ def _histogram(table: DataFrame, about: dict[str, Any]) -> Figure:
     figure, axes = panels(len(parts))
     for ax, (title, inside) in zip(axes, parts, strict=True):
         for k, (name, rows) in enumerate(_split(inside, about, "lines")):
-            numbers = rows[about["value"]].to_numpy(dtype=float)
+            numbers = _column(rows, about["value"]).to_numpy(dtype=float)
             ax.hist(numbers[np.isfinite(numbers)], bins=edges.tolist(), histtype="step",
                     label=name or None, **style.curve(k + 1))  # fmt: skip
         if log:
@@ -305,31 +325,75 @@ def _histogram(table: DataFrame, about: dict[str, Any]) -> Figure:
 
 def _scatter(table: DataFrame, about: dict[str, Any]) -> Figure:
     from attsvm.plotting import style
-    from attsvm.plotting.studies import panels
+    from attsvm.plotting.studies import grid
 
     table = _where(table, about)
-    parts = list(_split(table, about, "panels"))
-    figure, axes = panels(len(parts))
+    parts, columns = list(_split(table, about, "panels")), _named(about["y"])
+    figure, axes = grid(len(parts))
     log = about.get("log", "")
     for ax, (title, inside) in zip(axes, parts, strict=True):
-        for k, (name, rows) in enumerate(_split(inside, about, "lines")):
+        clouds = [(rows, name, y) for y in columns for name, rows in _split(inside, about, "lines")]
+        for k, (rows, name, y) in enumerate(clouds):
             colour = style.CURVES[1 + k % (len(style.CURVES) - 1)]
-            ax.scatter(_column(rows, about["x"]), _column(rows, about["y"]), s=12, alpha=0.6,
-                       color=colour, label=name or None, linewidth=0)  # fmt: skip
-        if log is True or "x" in str(log):
-            ax.set_xscale("log")
-        if log is True or "y" in str(log):
-            ax.set_yscale("log")
+            words = ", ".join(filter(None, (name, columns[y] if len(columns) > 1 else "")))
+            ax.scatter(_column(rows, about["x"]), _column(rows, y), s=12, alpha=0.6,
+                       color=colour, label=words or None, linewidth=0)  # fmt: skip
+        _scales(ax, log)
         if about.get("diagonal"):
             reach = [
                 max(ax.get_xlim()[0], ax.get_ylim()[0]),
                 min(ax.get_xlim()[1], ax.get_ylim()[1]),
             ]
             ax.plot(reach, reach, color=style.FAINT, zorder=0)
-        ax.set(xlabel=about.get("xlabel", about["x"]), ylabel=about.get("ylabel", about["y"]),
-               title=title)  # fmt: skip
-    if "lines" in about:
+        ax.set(xlabel=about.get("xlabel", about["x"]), title=title,
+               ylabel=about.get("ylabel", ", ".join(columns.values())))  # fmt: skip
+    if "lines" in about or len(columns) > 1:
         axes[0].legend(frameon=False, fontsize=7.5)
+    return figure
+
+
+def _scales(axes: Any, log: Any) -> None:
+    """Logarithmic axes: "x", "y", "xy", or True for both."""
+    if log is True or "x" in str(log):
+        axes.set_xscale("log")
+    if log is True or "y" in str(log):
+        axes.set_yscale("log")
+
+
+def _paths(table: DataFrame, about: dict[str, Any]) -> Figure:
+    """A line of y over x, from a dot, for each value of the columns `each`.
+
+    ray: two columns; a dashed line from the origin leads through the point of a path's first row.
+    """
+    from attsvm.plotting import style
+    from attsvm.plotting.studies import grid
+
+    table = _where(table, about)
+    parts = list(_split(table, about, "panels"))
+    kinds = {name: style.CURVES[1 + k % (len(style.CURVES) - 1)]
+             for k, (name, _) in enumerate(_split(table, about, "lines"))}  # fmt: skip
+    figure, axes = grid(len(parts))
+    for ax, (title, inside) in zip(axes, parts, strict=True):
+        for name, rows in _split(inside, about, "lines"):
+            for _, run in rows.groupby(about["each"], sort=False):
+                x, y = (_column(run, about[key]).to_numpy(dtype=float) for key in ("x", "y"))
+                ax.plot(x, y, "o-", markevery=[0], markersize=3, linewidth=0.9, alpha=0.7,
+                        color=kinds[name])  # fmt: skip
+                if "ray" in about:
+                    end = run.iloc[0][list(about["ray"])].to_numpy(dtype=float)
+                    end = end * np.hypot(x, y).max() / np.linalg.norm(end)
+                    ax.plot([0, end[0]], [0, end[1]], "--", color=kinds[name], linewidth=1.0)
+        _scales(ax, about.get("log", ""))
+        _levels(ax, about)
+        ax.set(xlabel=about.get("xlabel", about["x"]), ylabel=about.get("ylabel", about["y"]),
+               title=title or about.get("title", ""))  # fmt: skip
+    for name, colour in kinds.items():
+        axes[0].plot([], [], color=colour, label=name or "path")
+    if "ray" in about:
+        axes[0].plot([], [], "--", color=style.QUIET, label="certified direction")
+    if len(kinds) > 1 or "ray" in about:
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center",
+                      frameon=False)  # fmt: skip
     return figure
 
 
@@ -339,4 +403,5 @@ _DRAW: dict[str, Callable[[DataFrame, dict[str, Any]], Figure]] = {
     "matrix": _matrix,
     "histogram": _histogram,
     "scatter": _scatter,
+    "paths": _paths,
 }

@@ -35,14 +35,16 @@ def keeping(folder: str) -> Iterator[None]:
 def kept(work: Callable[[dict[str, Any]], Arrays], plan: dict[str, Any]) -> Arrays:
     """The arrays of work(plan): read where they are on file, else made and kept.
 
-    plan: what JSON can hold; it and the code of the package name the file.
+    plan: what JSON can hold; it, the code of the package, and the versions of NumPy and torch name
+    the file.
     """
-    from attsvm.experiments.runner import package_hash
+    from attsvm.experiments.runner import package_hash, versions_of
 
     folder = _FOLDER.get()
     if folder is None:
         return work(plan)
-    text = json.dumps([work.__module__, work.__qualname__, package_hash(), plan], sort_keys=True)
+    code = [package_hash(), work.__module__, work.__qualname__, versions_of("numpy", "torch")]
+    text = json.dumps([*code, plan], sort_keys=True)
     file = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:20]}.npz"
     if file.exists():
         try:

@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.api import train
 from attsvm.errors import Unsupported
 from attsvm.experiments.group import Group, cosine, gaps_of, norms_of, share
 from attsvm.problem.selection import Selection
-from attsvm.theory.convergence.prover import prover
 from attsvm.theory.optima import verdict_on
 from attsvm.theory.outcome import DECIDED
 
@@ -65,14 +63,10 @@ def global_ends(group: Group) -> dict[str, Any]:
 
 def margin_shares(group: Group) -> dict[str, Any]:
     """The certified share of the best margin in each of five norms, 0 at other tokens."""
-    from attsvm.experiments.studies.shared.steepest_runs import NORMS
+    from attsvm.experiments.studies.shared.steepest_runs import NORMS, certified_shares
 
-    out: dict[str, Any] = {}
-    for norm in NORMS:
-        found = group.solved(group.best, norm)
-        values = [share(W, c) for W, c in zip(group.ends, found, strict=True)]
-        out[f"share_{norm}"] = np.array(values)
-    return out
+    found = certified_shares(group, group.ends, NORMS)
+    return {name: values for name, values in found.items() if name.startswith("share_")}
 
 
 def kept_tokens(
@@ -152,66 +146,6 @@ def saturation_time(group: Group, lr: float = 0.1, decay: float = 0.0) -> dict[s
     }
 
 
-def first_proof(group: Group) -> dict[str, Any]:
-    """Whether some record is proved to converge, its step and ‖W‖ there, and the least slack of a
-    row that is not tight in the problem of its tokens; nan where there is none."""
-    from attsvm.experiments.studies.shared.first_proofs import FIRST, first_proved
-
-    path, W = group.path, group.path.matrices()
-    out: dict[str, list[float]] = {"proved": [], "at": [], "norm": [], "slack": [], "gap": []}
-    found = group.solved(group.selected)
-    for b, (t, v, c) in enumerate(zip(group.tokens, group.heads, found, strict=True)):
-        judge = prover(t, head=v, optimizer=group.run["optimizer"], lr=float(group.run["lr"]))
-        places, proved = first_proved(judge, W[:, b])
-        first = int(places[FIRST])
-        out["proved"].append(float(proved))
-        out["at"].append(float(path.steps[first]) if proved else np.nan)
-        out["norm"].append(float(np.linalg.norm(W[first, b])) if proved else np.nan)
-        out["slack"].append(_slack(c))
-        out["gap"].append(float(c.gap) if np.isfinite(c.upper) else np.nan)
-    columns: dict[str, Any] = {name: np.array(values) for name, values in out.items()}
-    return {**columns, "proved": columns["proved"] > 0}
-
-
-def _slack(certificate: Any) -> float:
-    """The least margin above 1 among the rows that are surely loose, less 1; inf of none."""
-    if certificate.W is None or not np.isfinite(certificate.upper):
-        return float("nan")
-    loose = np.ones(certificate.problem.m, dtype=bool)
-    loose[certificate.tight.rows] = False
-    loose &= ~certificate.tight.undecided
-    return float((certificate.margins[loose] - 1.0).min(initial=np.inf))
-
-
-def start_ends(group: Group, flow_lr: float = 0.02, flow_steps: int = 2000) -> dict[str, Any]:
-    """Whether plain descent with η = 1/L_W is proved to end at the best tokens, or elsewhere.
-
-    It starts where the family says. Normalized steps of length flow_lr follow the flow on from
-    there; the last columns are of what is proved then.
-    """
-    from attsvm.experiments.studies.shared.plain_descent import proved_end, smoothness
-
-    starts = group.drawn.starts
-    if starts is None:
-        raise Unsupported("start-ends needs a family with starts, such as equal-scores")
-    names = ("best", "elsewhere", "later_best", "later_elsewhere", "separable")
-    out: dict[str, list[bool]] = {name: [] for name in names}
-    flow = train(group.tokens, head=group.heads, optimizer="ngd", lr=flow_lr, steps=flow_steps,
-                 init=starts)  # fmt: skip
-    found = group.solved(group.best)
-    ends = flow.weights["W"][-1]
-    for t, v, W, M, c in zip(group.tokens, group.heads, starts["W"], ends, found, strict=True):
-        lr = 1 / smoothness(t, v)
-        at_start = proved_end(t, v, W, lr)
-        later = at_start if at_start != "open" else proved_end(t, v, M, lr)
-        out["best"].append(at_start == "best")
-        out["elsewhere"].append(at_start == "elsewhere")
-        out["later_best"].append(later == "best")
-        out["later_elsewhere"].append(later == "elsewhere")
-        out["separable"].append(bool(np.isfinite(c.upper)))
-    return {name: np.array(values) for name, values in out.items()}
-
-
 MEASURES: dict[str, Measure] = {
     "separable": separable,
     "ends": ends,
@@ -220,6 +154,4 @@ MEASURES: dict[str, Measure] = {
     "kept-tokens": kept_tokens,
     "batch-ends": batch_ends,
     "saturation-time": saturation_time,
-    "first-proof": first_proof,
-    "start-ends": start_ends,
 }

@@ -1,4 +1,4 @@
-"""The page of a folder of results, and the list of studies in Markdown.
+"""The page of a folder of results.
 
 `write_report(folder)` draws DIR/report.html from results.json and the figures: one HTML file that
 needs nothing else.
@@ -17,7 +17,6 @@ from attsvm._utils.files import parse_json, write_text, writing_to
 from attsvm._utils.version import __version__
 from attsvm.errors import BadTokens
 from attsvm.experiments.runner import PAGE, RESULTS, Record
-from attsvm.experiments.study import Study
 from attsvm.plotting.html import LARGEST, picture, render
 from attsvm.references import REFERENCES
 
@@ -28,8 +27,7 @@ MARKS = {"holds": "✓", "fails": "✗", "not reproduced at this size": "≠", "
 KINDS = {
     "theorem": "Theorem: judged only on instances that meet its premises.",
     "figure": "Figure: the published experiment, run again.",
-    "question": "Question: our own, unpublished or left open by a paper; "
-    "no paper is at fault where the answer is no.",
+    "question": "Question: our own, unpublished or left open by a paper.",
 }
 SOURCES = {
     "paper": "The statement was read in the paper, its abstract, a caption or its slides.",
@@ -44,21 +42,18 @@ LEAD = (
     "its limit with a certificate, and tests the statements of four papers, and questions of its "
     "own, on fresh data."
 )
+# One sentence for each word of a verdict.
 MEANING = {
     "holds": "Every number asked of the statement, fixed before the run, is met on instances that "
     "meet its premises.",
-    "fails": "One of these numbers is not met. That is a finding about a statement, not a fault of "
-    "the run.",
+    "fails": "One of these numbers is not met: a finding about the statement, not a fault of the "
+    "run.",
     "not reproduced at this size": "The numbers of a published figure are not met in a run that is "
-    "smaller than the published one. That does not say that the figure is wrong.",
+    "smaller than the published one.",
     "undecided": "No instance meets the premises, or the study could not be run, or its numbers "
     "are not met and the statement is from memory.",
     "differs": "The statement holds, or fails, in another way than what is published.",
 }
-KNOWN_FROM = (
-    "The source of a statement stands beside its verdict. A statement from memory holds or is "
-    "undecided; it is never said to fail."
-)
 # What fails is of two kinds.
 FAILING = {False: "Statements of papers that fail", True: "Questions of ours, answered no"}
 # Letter -> key of the paper in the bibliography.
@@ -116,7 +111,7 @@ def render_report(folder: Path, records: list[Record]) -> str:
         skip=("studies", "the studies"),
         records=records, papers=list(dict.fromkeys(str(record["paper"]) for record in records)),
         counts=counts, verdicts=shown, marks=MARKS, sources=SOURCES, meaning=MEANING, lead=LEAD,
-        known_from=KNOWN_FROM, failing=failing, papers_known=PAPERS, paper_title=paper_title,
+        failing=failing, papers_known=PAPERS, paper_title=paper_title,
         kinds=list(dict.fromkeys(kind_words(record) for record in records)),
         size="small counts (quick)" if quick == len(records) else "full size" if not quick else
         f"{quick} of {len(records)} quick",
@@ -129,7 +124,7 @@ def render_report(folder: Path, records: list[Record]) -> str:
         style_of=lambda verdict: str(verdict).split()[0],
         many=lambda count, noun: many(count) if noun == "study" else f"{count:,} {noun}s",
         verdict_for=verdict_for, failing_words=failing_words, kind_words=kind_words,
-        is_different=is_different, said_of=_said_of, judged_words=judged_words,
+        is_different=is_different, judged_words=judged_words,
         search_words=_search_words, facts=_facts, rerun_command=rerun_command,
         config_of=_config_of,
         met_words=lambda met: {True: "met", False: "not met"}.get(met, "reported"),
@@ -192,15 +187,6 @@ def kind_words(record: Mapping[str, Any]) -> str:
     return "statement" if kind == "theorem" and record.get("source") == "from memory" else kind
 
 
-def _said_of(record: Record) -> str:
-    """What a failing statement is, by its source."""
-    if is_question(record):
-        return "What was asked"
-    words = {"from memory": "What is recalled", "derived": "What follows",
-             "code": "What is released"}  # fmt: skip
-    return words.get(str(record.get("source")), "What was read")
-
-
 def proof_words(record: Record) -> str:
     """How well the solutions that the study uses are certified."""
     gap = record.get("gap")
@@ -229,7 +215,7 @@ def _search_words(record: Record) -> str:
 
 
 def _config_of(record: Record) -> str:
-    names = ("seeds", "first", "grid", "run", "random", "thresholds")
+    names = ("seeds", "first", "grid", "run", "thresholds")
     told = {name: record[name] for name in names if record.get(name)}
     return "\n".join(f"{name} = {json.dumps(v, ensure_ascii=False)}" for name, v in told.items())
 
@@ -248,84 +234,3 @@ def _facts(record: Record) -> list[tuple[str, Any]]:
         ("In the paper", record.get("theorem")),
         ("Size", record.get("size")),
     ]
-
-
-# ---------------------------------------------------------------- Markdown
-
-# How the rows of a folder are checked.
-_AUDIT = (
-    "`attsvm reproduce --audit --out DIR` draws a tenth of the instances of a folder at random",
-    "(`--share`, `--seed`), measures them again and compares every column, within 1e-6 relative to",
-    "the larger value; rows that are missing, invented or changed are named, and the exit code is",
-    "5. On another processor, sums in another order change last digits, which grow in mirror",
-    "descent, in runs on factors and in networks: there a number may differ by more.",
-)
-
-
-def studies_page(studies: Iterable[Study], records: Mapping[str, Record]) -> str:
-    """The page docs/claims.md: every study, its kind, number, source and verdict, what it says.
-
-    records: of the last full run, by id.
-    """
-    listed = list(studies)
-    counts = Counter(str(records[s.id]["verdict"]) for s in listed if s.id in records)
-    said = ", ".join(f"{counts[v]} {verdict_for(v, counts[v])}" for v in VERDICTS if counts[v])
-    lines = [
-        "# The studies",
-        "",
-        f"{len(listed)} statements, each measured on instances, judged from the table of its rows,",
-        "and drawn by `attsvm reproduce`. `make docs` writes this page. Verdicts are of the full",
-        f"run: {said}{failing_words(records[s.id] for s in listed if s.id in records)}.",
-        *_real(sum(study.real for study in listed)),
-        "",
-        *_AUDIT,
-        "",
-        *(f"- **{kind}**: {words.partition(': ')[2]}" for kind, words in KINDS.items()),
-        "- **statement**: a theorem from memory; it is under test, wording and all.",
-        "",
-        "The verdicts:",
-        "",
-        *(f"- **{word}**: {words}" for word, words in MEANING.items()),
-        "",
-        "The source of a statement:",
-        "",
-        *(f"- **{word}**: {words}" for word, words in SOURCES.items()),
-        "",
-        "'In the paper' names the theorem, lemma or figure where its number is known; 'v1', 'v2'",
-        "are arXiv versions, of paper B and of paper D, and others may number otherwise. 'Size'",
-        "compares the full run of a figure with the published one: where it is smaller and its",
-        "numbers are not met, the verdict is 'not reproduced at this size', and never 'fails'.",
-    ]
-    for paper in dict.fromkeys(study.paper for study in listed):
-        key = f" [{PAPERS[paper]}]" if paper in PAPERS else ""
-        letter = f"{paper}: " if paper in PAPERS else ""
-        lines += ["", f"## {letter}{paper_title(paper)}{key}", ""]
-        lines += ["| study | verdict | kind | in the paper | size | source | statement |"]
-        lines += ["|---|---|---|---|---|---|---|"]
-        for study in (study for study in listed if study.paper == paper):
-            words = cell(study.statement)
-            words += " *Real data.*" if study.real else ""
-            words += " *Differs from what is published.*" if study.differs else ""
-            verdict = records[study.id]["verdict"] if study.id in records else "not run"
-            kind = kind_words({"kind": study.kind, "source": study.source})
-            about = " | ".join((verdict, kind, cell(study.theorem), cell(study.size), study.source))
-            lines.append(f"| `{study.id}` | {about} | {words} |")
-    return "\n".join(lines) + "\n"
-
-
-def _real(count: int) -> list[str]:
-    """How the studies on real data are run, where there are some."""
-    if not count:
-        return []
-    return [
-        f"{count} of them, marked *real data*, need torch or data sets and are run apart, by",
-        "`attsvm reproduce --real` ([real-data.md](real-data.md)).",
-    ]
-
-
-def cell(value: object) -> str:
-    """Text for one cell of a table: one line, and nothing in it that ends the cell or is markup."""
-    plain = " ".join(str(value).split())
-    for sign, safe in (("\\", "\\\\"), ("|", "\\|"), ("<", "&lt;"), ("*", "\\*"), ("_", "\\_")):
-        plain = plain.replace(sign, safe)
-    return plain

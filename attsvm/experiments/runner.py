@@ -23,11 +23,14 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import import_module
+from importlib.metadata import version
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +52,7 @@ from attsvm._utils.progress import Progress
 from attsvm._utils.run_folder import RunFolder
 from attsvm._utils.version import __version__
 from attsvm.errors import BadTokens, ConvergenceWarning
-from attsvm.experiments.executors import Engine, ExecutorConfig, Failure, engine_of, run_tasks
+from attsvm.experiments.executors import Engine, ExecutorConfig, Failure, engine_of, map_tasks
 from attsvm.experiments.group import Group
 from attsvm.experiments.study import (
     RUN,
@@ -135,8 +138,7 @@ def resolve(text: str) -> Any:
 
 def chunks_of(study: Study, runs: str = "") -> Iterator[Chunk]:
     """The chunks of a study, in the order of its table."""
-    given = study.measure if isinstance(study.measure, tuple | list) else (study.measure,)
-    family, measures = reference_of(study.family), tuple(map(reference_of, given))
+    family, measures = reference_of(study.family), tuple(map(reference_of, study.measures))
     base = {"family": _short(family), "measures": [_short(m) for m in measures], **_code(study)}
     for point in study.points():
         for seeds in study.blocks():
@@ -154,8 +156,14 @@ def _code(study: Study) -> dict[str, Any]:
     functions = [family_of(study.family)] if study.family else []
     functions += measures_of(study)
     modules = sorted({function.__module__ for function in functions})
-    versions = {name: import_module(name).__version__ for name in ("numpy", "scipy", "numba")}
-    return {"code": [*map(_hash_of, modules), package_hash()], "versions": versions}
+    names = ["numpy", "scipy", "numba", *(name for name in ("torch",) if name in study.needs)]
+    return {"code": [*map(_hash_of, modules), package_hash()], "versions": versions_of(*names)}
+
+
+def versions_of(*names: str) -> dict[str, str]:
+    """The versions of packages, of those that are installed."""
+    there = [name for name in names if find_spec(name)]
+    return {name: version(name) for name in there}
 
 
 @cache
@@ -330,10 +338,9 @@ def run_studies(
         run = _Run(folder, whole, watch or (lambda name, state: None), speak, quick, source)
         for plan in plans:
             run.begin(plan, again)
-        run_tasks(
-            measure_chunk, run.left(), chosen, done=run.done, started=run.started,
-            gave_up=run.gave_up, retries=retries,
-        )  # fmt: skip
+        with closing(map_tasks(measure_chunk, run.left(), chosen, retries=retries)) as results:
+            for chunk, measured in results:
+                run.end(chunk, measured)
         records = {record["id"]: record for record in gather(folder, _order())}
     return [records[plan.id] for plan in plans if plan.id in records]
 
@@ -382,27 +389,24 @@ class _Run:
         return same and all(file.exists() for file in files)
 
     def left(self) -> Iterator[Chunk]:
-        """The chunks that are not on file."""
+        """The chunks that are not on file; first those of the first seeds, at every point.
+
+        What chunks of one point share (`kept`) is so made once, and not by several processes.
+        """
         for name, chunks in self.chunks.items():
-            yield from (chunk for chunk in chunks if chunk.name in self.missing[name])
+            for chunk in sorted(chunks, key=lambda chunk: chunk.seeds[0]):
+                if chunk.name in self.missing[name]:
+                    self.watch(name, "running")
+                    yield chunk
 
-    def started(self, chunk: Chunk) -> None:
-        """Tell that a study is running."""
-        self.watch(chunk.study, "running")
-
-    def done(self, chunk: Chunk, measured: tuple[Columns, float]) -> None:
-        """Keep the rows of a chunk, and finish a study with its last one."""
-        _write_part(self.folder, chunk, *measured)
-        self._close(chunk)
-
-    def gave_up(self, failure: Failure[Chunk]) -> None:
-        """Note the error of a chunk that failed for good."""
-        if isinstance(failure.cause, BadStudy) or disk_is_full(failure.cause):
-            raise failure.cause
-        self.failed.setdefault(failure.task.study, failure.error)
-        self._close(failure.task)
-
-    def _close(self, chunk: Chunk) -> None:
+    def end(self, chunk: Chunk, measured: tuple[Columns, float] | Failure[Chunk]) -> None:
+        """Keep the rows of a chunk, or its error; finish a study with its last chunk."""
+        if isinstance(measured, Failure):
+            if isinstance(measured.cause, BadStudy) or disk_is_full(measured.cause):
+                raise measured.cause
+            self.failed.setdefault(chunk.study, measured.error)
+        else:
+            _write_part(self.folder, chunk, *measured)
         missing, total = self.missing[chunk.study], len(self.chunks[chunk.study])
         missing.discard(chunk.name)
         if missing:
@@ -455,7 +459,7 @@ class _Run:
     def _describe(self, plan: Study, chunks: list[Chunk]) -> Record:
         """What a record says of the study and of how it was run."""
         names = ("id", "paper", "title", "statement", "kind", "source", "theorem", "reference",
-                 "size", "differs", "grid", "run", "random", "seeds", "first", "real")  # fmt: skip
+                 "size", "differs", "grid", "run", "seeds", "first", "real")  # fmt: skip
         return {
             **{name: getattr(plan, name) for name in names},
             "thresholds": dict(plan.thresholds),

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import math
 import re
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, get_args
-
-import numpy as np
 
 from attsvm._utils.objects import is_outside, load_object, unknown
 from attsvm.errors import BadTokens, Unsupported
@@ -25,6 +23,11 @@ from attsvm.references import REFERENCES
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
+
+    # The type of a table of rows; importing a study loads no pandas.
+    Table = DataFrame
+else:
+    Table = Any
 
 Verdict = Literal["holds", "fails", "not reproduced at this size", "undecided", "measured"]
 # question: asked by us, of what nobody published or of what a paper leaves open.
@@ -150,8 +153,6 @@ class Study:
         ``"n T"``, has tuples as values.
     run : dict
         Parameters with one value: of the family, of the training run (`RUN`), of the measure.
-    random : dict
-        A random design: ``points``, ``seed`` and a range ``{low, high, log, whole}`` per parameter.
     seeds, first : int
         Instances per point, and the seed of the first one.
     group : int
@@ -187,7 +188,6 @@ class Study:
     family: Any = None
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     run: Mapping[str, Any] = field(default_factory=dict)
-    random: Mapping[str, Any] = field(default_factory=dict)
     seeds: int = 1
     first: int = 0
     group: int = 100
@@ -207,6 +207,12 @@ class Study:
         return self.id.partition(".")[0]
 
     @property
+    def measures(self) -> tuple[Any, ...]:
+        """The measures, one or several."""
+        given = self.measure
+        return tuple(given) if isinstance(given, tuple | list) else (given,)
+
+    @property
     def real(self) -> bool:
         """Whether it is a study on real data."""
         return bool(self.needs)
@@ -214,7 +220,7 @@ class Study:
     @property
     def swept(self) -> list[str]:
         """The parameters that differ from point to point: the first columns of the table."""
-        return [*(name for key in self.grid for name in key.split()), *_ranges(self.random)]
+        return [name for key in self.grid for name in key.split()]
 
     @property
     def parameters(self) -> dict[str, list[Any]]:
@@ -228,19 +234,17 @@ class Study:
 
     def points(self) -> Iterator[dict[str, Any]]:
         """The parameters of every point, those with one value included, in the table's order."""
-        for at in _drawn_points(self.random):
-            for values in product(*self.grid.values()):
-                point = dict(self.run)
-                for key, value in zip(self.grid, values, strict=True):
-                    names = key.split()
-                    point |= zip(names, value, strict=True) if len(names) > 1 else [(key, value)]
-                yield {**point, **at}
+        for values in product(*self.grid.values()):
+            point = dict(self.run)
+            for key, value in zip(self.grid, values, strict=True):
+                names = key.split()
+                point |= zip(names, value, strict=True) if len(names) > 1 else [(key, value)]
+            yield point
 
     @property
     def instances(self) -> int:
         """How many instances there are: points times seeds."""
-        count = math.prod(map(len, self.grid.values()))
-        return int(self.random.get("points", 1)) * count * self.seeds
+        return math.prod(map(len, self.grid.values())) * self.seeds
 
     def blocks(self) -> list[tuple[int, ...]]:
         """The seeds of each chunk of a point: cut at multiples of the group's size.
@@ -277,48 +281,43 @@ class BadStudy(Unsupported):
 
 
 _ID = re.compile(r"[A-Za-z]\w*\.\w[\w-]*", re.ASCII)
-_QUICK = ("seeds", "first", "group", "run", "grid", "random", "thresholds")
+QUICK = ("seeds", "first", "group", "run", "grid", "thresholds")
 
 
 def check_study(study: Study) -> None:
     """Raise BadStudy if the study breaks the contract before it is run."""
-    if wrong := _wrong(study):
-        raise BadStudy(f"{study.id}: {wrong}")
+    try:
+        _check_texts(study)
+        for size in (study, study.at(quick=True)):
+            check_parameters(size)
+        check_figure(study)
+    except (BadTokens, Unsupported) as error:
+        raise BadStudy(f"{study.id}: {error}") from error
 
 
-def _wrong(study: Study) -> str:
-    """What is wrong with a study; empty when nothing is."""
+def _check_texts(study: Study) -> None:
     if not isinstance(study.id, str) or not _ID.fullmatch(study.id):
-        return f"id is a paper, a dot and a name, such as mine.first; this is {study.id!r}"
+        raise BadTokens(f"id is a paper, a dot and a name, such as mine.first; not {study.id!r}")
     for name in ("title", "statement", "differs", "theorem", "size"):
         text = getattr(study, name)
         if not isinstance(text, str) or (not text and name in ("title", "statement")):
-            return f"{name} is a text; this is {text!r}"
-    words: tuple[tuple[str, object, tuple[str, ...]], ...] = (
-        ("kind", study.kind, get_args(Kind)),
-        ("source", study.source, get_args(Source)),
-        ("reference", study.reference, ("", *REFERENCES)),
-    )
-    for name, word, known in words:
-        if word not in known:
-            return f"{name} is one of {', '.join(filter(None, known))}; this is {word!r}"
+            raise BadTokens(f"{name} is a text; this is {text!r}")
+    known: dict[str, Iterable[str]] = {
+        "kind": get_args(Kind), "source": get_args(Source), "reference": ("", *REFERENCES),
+    }  # fmt: skip
+    for name, words in known.items():
+        if getattr(study, name) not in words:
+            listed = ", ".join(filter(None, words))
+            raise BadTokens(f"{name} is one of {listed}; this is {getattr(study, name)!r}")
     if study.kind == "question" and study.differs:
-        return "a question differs from nothing that is published: say it in the statement"
+        raise BadTokens("a question differs from nothing that is published")
     if not study.measure:
-        return "it has no measure: give measure=, a function of a group"
-    checks: Any = study.checks
-    if not (checks is None or callable(checks)):
-        return f"checks is a function of the table and the thresholds; this is {checks!r}"
+        raise BadTokens("it has no measure: give measure=, a function of a group")
+    if study.checks is not None and not callable(study.checks):
+        raise BadTokens(f"checks is a function of table and thresholds; this is {study.checks!r}")
     for key in study.quick:
-        if key not in _QUICK:
-            return unknown("key of quick", key, _QUICK)
-    try:
-        for size in (study, study.at(quick=True)):
-            check_parameters(size)
-        _check_figure(study)
-    except (BadTokens, Unsupported) as error:
-        return str(error)
-    return ""
+        if key not in QUICK:
+            raise BadTokens(unknown("key of quick", key, QUICK))
 
 
 def check_parameters(study: Study) -> None:
@@ -326,16 +325,12 @@ def check_parameters(study: Study) -> None:
     takers = [*parameters_of(study.family), *RUN]
     for measure in measures_of(study):
         takers += parameters_of(measure)
-    seen: dict[str, str] = {}
-    tables = {"run": list(study.run), "grid": study.swept, "random": _ranges(study.random)}
-    tables["grid"] = [name for name in tables["grid"] if name not in tables["random"]]
-    for table, names in tables.items():
+    for table, names in (("run", [*study.run]), ("grid", study.swept)):
         for name in names:
             if name not in takers:
                 raise BadTokens(f"{table}: {unknown('parameter', name, sorted(set(takers)))}")
-            if name in seen:
-                raise BadTokens(f"{name} is in {seen[name]} and in {table}")
-            seen[name] = table
+    if both := [name for name in study.swept if name in study.run]:
+        raise BadTokens(f"{both[0]} is in run and in grid")
     for key, values in study.grid.items():
         if not len(values):
             raise BadTokens(f"grid.{key} is empty: a grid without values has no points")
@@ -346,11 +341,12 @@ def check_parameters(study: Study) -> None:
         raise BadTokens(f"it has {study.instances} instances: at most {MOST} are run")
 
 
-def _check_figure(study: Study) -> None:
+def check_figure(study: Study) -> None:
+    """Raise BadTokens unless the figure is a function, or a table of a known kind."""
     if isinstance(study.figure, Mapping):
-        from attsvm.experiments.figures import check_figure
+        from attsvm.experiments import figures
 
-        check_figure(study)
+        figures.check_figure(study)
     elif study.figure is not None and not callable(study.figure):
         raise BadTokens(f"figure is a table or a function; this is {study.figure!r}")
 
@@ -381,18 +377,16 @@ def measure_of(measure: Any) -> Callable[..., Any]:
 
 def measures_of(study: Study) -> list[Callable[..., Any]]:
     """The functions that measure a study."""
-    given = study.measure if isinstance(study.measure, tuple | list) else (study.measure,)
-    return [measure_of(one) for one in given]
+    return [measure_of(one) for one in study.measures]
 
 
 def _function(given: Any, what: str, known: Mapping[str, Any]) -> Callable[..., Any]:
-    if isinstance(given, str):
-        if given in known:
-            given = known[given]
-        elif is_outside(given):
-            given = load_object(given, f"a {what}")
-        else:
+    if isinstance(given, str) and is_outside(given):
+        given = load_object(given, f"a {what}")
+    elif isinstance(given, str):
+        if given not in known:
             raise Unsupported(f"{unknown(what, given, known)}, or FILE.py:NAME")
+        given = known[given]
     if not callable(given):
         raise Unsupported(f"a {what} is a function; this is {given!r}")
     return given
@@ -400,41 +394,9 @@ def _function(given: Any, what: str, known: Mapping[str, Any]) -> Callable[..., 
 
 def parameters_of(part: Any) -> list[str]:
     """The parameters of a family or a measure beside its first one; none without a family."""
-    import inspect
-
     if part is None:
         return []
-    if isinstance(part, str):
-        part = family_of(part)
-    return list(inspect.signature(part).parameters)[1:]
-
-
-# ---------------------------------------------------------------- random designs
-
-
-def _ranges(random: Mapping[str, Any]) -> list[str]:
-    return [name for name in random if name not in ("points", "seed")]
-
-
-def _drawn_points(random: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The points of a random design; each has its own stream, so that more can be added."""
-    if not random:
-        yield {}
-        return
-    for k in range(int(random["points"])):
-        out: dict[str, Any] = {}
-        for name in _ranges(random):
-            about = random[name]
-            stream = [int(random.get("seed", 0)), k, zlib.crc32(name.encode())]
-            share = float(np.random.default_rng(stream).uniform())
-            low, high = float(about["low"]), float(about["high"])
-            if about.get("whole"):
-                out[name] = int(low + math.floor(share * (high - low + 1)))
-            elif about.get("log"):
-                out[name] = float(low * (high / low) ** share)
-            else:
-                out[name] = low + share * (high - low)
-        yield out
+    return list(signature(family_of(part)).parameters)[1:]
 
 
 # ---------------------------------------------------------------- judging
@@ -446,9 +408,6 @@ def judge(study: Study, table: DataFrame) -> Finding:
         return Finding((), Premises(len(table), f"{len(table)} rows"))
     if table.empty:
         return Finding((), Premises(0, "no instance meets the premises"))
-    checks: list[Check] = []
-    premises: Premises | None = None
-    notes: list[str] = []
     try:
         found: list[Any] = list(study.checks(table, study.thresholds))
     except (KeyError, AttributeError) as error:
@@ -461,26 +420,18 @@ def judge(study: Study, table: DataFrame) -> Finding:
             f"{', '.join(study.thresholds) or 'none'}"
         ) from error
     for one in found:
-        match one:
-            case Check():
-                checks.append(one)
-            case Premises():
-                premises = one
-            case Note(text):
-                notes.append(text)
-            case other:
-                raise BadStudy(
-                    f"{study.id}: checks yields at_least, at_most, equals, info, Premises and "
-                    f"Note; this is of type {type(other).__name__}"
-                )
-    if premises is None:
-        count = int(table["seed"].nunique()) if "seed" in table else len(table)
-        premises = Premises(count, f"{count} instances", _largest_gap(table))
-    return Finding(tuple(checks), premises, " ".join(filter(None, notes)))
-
-
-def _largest_gap(table: DataFrame) -> float:
-    return float(table["gap"].max()) if "gap" in table else 0.0
+        if not isinstance(one, Check | Premises | Note):
+            raise BadStudy(
+                f"{study.id}: checks yields at_least, at_most, equals, info, Premises and Note; "
+                f"this is of type {type(one).__name__}"
+            )
+    count = int(table["seed"].nunique()) if "seed" in table else len(table)
+    gap = float(table["gap"].max()) if "gap" in table else 0.0
+    premises = [Premises(count, f"{count} instances", gap)]
+    premises += [one for one in found if isinstance(one, Premises)]
+    checks = tuple(one for one in found if isinstance(one, Check))
+    notes = [one.text for one in found if isinstance(one, Note) and one.text]
+    return Finding(checks, premises[-1], " ".join(notes))
 
 
 def verdict_of(whole_study: Study, run: Study, found: Finding) -> tuple[Verdict, str]:

@@ -7,6 +7,7 @@ field. The kind of each column is kept beside it (`kinds_of`), so that texts of 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,12 +50,10 @@ def as_frame(columns: Mapping[str, Any]) -> DataFrame:
     """The columns as a DataFrame."""
     import pandas
 
-    return pandas.DataFrame({name: _plain(values) for name, values in columns.items()})
-
-
-def _plain(values: Any) -> Any:
-    """Texts as Python texts: pandas compares and groups them by value."""
-    return values.astype(object) if values.dtype.kind == "U" else values
+    # Texts as Python texts: pandas compares and groups them by value.
+    plain = {name: values.astype(object) if values.dtype.kind == "U" else values
+             for name, values in columns.items()}  # fmt: skip
+    return pandas.DataFrame(plain)
 
 
 def kinds_of(columns: Mapping[str, Any]) -> dict[str, str]:
@@ -75,12 +74,6 @@ def joined(parts: list[Columns], who: str) -> Columns:
                 "in others: a measure gives the same ones everywhere"
             )
     return {name: np.concatenate([part[name] for part in filled]) for name in names}
-
-
-def to_csv(columns: Mapping[str, Any]) -> str:
-    """The text of a CSV file."""
-    text: str = as_frame(columns).to_csv(index=False, lineterminator="\n")
-    return text
 
 
 def read_csv(file: Path, kinds: Mapping[str, str]) -> Columns:
@@ -122,24 +115,16 @@ def check_table(file: Path) -> None:
         raise BadTokens(f"{file} cannot be written: give the name of a file in a folder")
     if file.suffix not in (".csv", ".parquet"):
         raise Unsupported(f"a table is a .csv or a .parquet file; this is {file.name}")
-    if file.suffix == ".parquet":
-        _require_parquet()
+    if file.suffix == ".parquet" and find_spec("pyarrow") is None:
+        raise Unsupported(f"pyarrow is not installed: {install('parquet')}, or write a .csv")
 
 
 def write_table(file: Path, columns: Mapping[str, Any]) -> None:
     """Write a table in one move: csv, or parquet by the file's ending."""
     check_table(file)
+    frame = as_frame(columns)
     with beside(file) as target:
         if file.suffix == ".parquet":
-            as_frame(columns).to_parquet(target, index=False)
+            frame.to_parquet(target, index=False)
         else:
-            target.write_text(to_csv(columns), encoding="utf-8")
-
-
-def _require_parquet() -> None:
-    try:
-        import pyarrow.parquet  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise Unsupported(
-            f"pyarrow is not installed: {install('parquet')}, or write a .csv"
-        ) from error
+            frame.to_csv(target, index=False, lineterminator="\n")

@@ -8,7 +8,7 @@ E[w_t], q = softmax(z), label y.
 
 Every term carries its own exponent: 1 − q_y and s_t leave the range of floats, their logs do not.
 The functions named `write_…` are compiled and write to arrays they are given; the others make these
-arrays. `AttentionKernel` takes many steps on orthonormal tokens in one call; only entries of W_kq
+arrays. `attention_kernel` takes many steps on orthonormal tokens in one call; only entries of W_kq
 whose token occurs with the query are touched.
 """
 
@@ -24,6 +24,7 @@ from attsvm._utils.arrays import Bools, Floats, Ints, plain
 from attsvm._utils.compiled import ENTRY, njit
 from attsvm.errors import BadTokens
 from attsvm.next_token.sentences import Sentences, orthonormal
+from attsvm.training.loop import Kernel
 from attsvm.training.models.gradient.attention import LEAST, TIED
 from attsvm.training.models.gradient.fused import Log, RunState, StepSizes, log_add
 
@@ -389,7 +390,7 @@ class SentenceWorkspace(NamedTuple):
 def _march(
     given: SentenceArrays, at: SentenceWorkspace, steps: StepSizes, state: RunState, log: Log
 ) -> bool:
-    """Whether all stayed finite; see `Descent.descend`."""
+    """Whether all stayed finite; see `attention_kernel`."""
     pair, token, query = given.pair, given.token, given.query
     u, G, x, height, best = at.u, at.G, at.x, at.height, at.best
     S, K = pair.shape
@@ -466,33 +467,31 @@ def _march(
     return True
 
 
-class AttentionKernel:
-    """The kernel on some contexts: strength (N,) of a level decoder, None for readout mass."""
+def attention_kernel(contexts: Contexts, strength: Floats | None) -> Kernel:
+    """The steps of one instance W (1, N, N) on these contexts; False where they leave the range of
+    floats, and all is void. strength (N,): of a level decoder, None for the readout mass."""
+    c = contexts
+    there = c.tokens >= 0
+    flat = np.where(there, c.tokens * c.vocabulary + c.queries[:, None], -1)
+    entries, place = np.unique(flat[there], return_inverse=True)
+    pair = np.full(c.tokens.shape, -1, np.int64)
+    pair[there] = place
+    arrays = SentenceArrays(
+        pair,
+        entries // c.vocabulary,
+        entries % c.vocabulary,
+        plain(c.log_counts),
+        np.log(c.weights),
+        plain(c.weights),
+        strength is None,
+        followers_of(c, strength),
+    )
+    P = len(entries)
+    S, K = c.tokens.shape
+    sizes = (P,), (P,), (S, K), (S, K), (S, K), (S, K), (S,), (S,), (S,), (K,)
 
-    def __init__(self, contexts: Contexts, strength: Floats | None) -> None:
-        c = contexts
-        there = c.tokens >= 0
-        flat = np.where(there, c.tokens * c.vocabulary + c.queries[:, None], -1)
-        entries, place = np.unique(flat[there], return_inverse=True)
-        pair = np.full(c.tokens.shape, -1, np.int64)
-        pair[there] = place
-        self.arrays = SentenceArrays(
-            pair,
-            entries // c.vocabulary,
-            entries % c.vocabulary,
-            plain(c.log_counts),
-            np.log(c.weights),
-            plain(c.weights),
-            strength is None,
-            followers_of(c, strength),
-        )
-
-    def descend(self, steps: StepSizes, state: RunState, log: Log) -> bool:
-        """Whether the run stayed inside the range of floats; if not, all is void.
-
-        One instance: W (1, N, N).
-        """
-        P, (S, K) = len(self.arrays.token), self.arrays.pair.shape
-        sizes = (P,), (P,), (S, K), (S, K), (S, K), (S, K), (S,), (S,), (S,), (K,)
+    def descend(steps: StepSizes, state: RunState, log: Log) -> bool:
         memory = SentenceWorkspace(np.empty(S, np.int64), *(np.empty(size) for size in sizes))
-        return bool(_march(self.arrays, memory, steps, state, log))
+        return bool(_march(arrays, memory, steps, state, log))
+
+    return descend

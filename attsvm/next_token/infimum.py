@@ -102,13 +102,6 @@ class FinitePart(Result):
 
     infimum: the infimum of the loss; entropy: that of the label given the context, below it;
     residual: the largest gradient of what was minimized; components: how many were.
-
-    >>> import attsvm
-    >>> from attsvm.next_token import orders
-    >>> data = attsvm.Sentences.of([[0, 1, 2, 0], [0, 1, 2, 0], [0, 1, 2, 1]], collocations="copy")
-    >>> found = finite_part(data, orders(data))
-    >>> found.components, round(float(found.infimum), 4), round(found.entropy, 4)
-    (1, 0.6365, 0.6365)
     """
 
     W: Floats

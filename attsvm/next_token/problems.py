@@ -49,12 +49,6 @@ class Columns(Result):
 
     pieces: the certificates; times: how many columns each stands for. The squares of the columns'
     norms add up, and so do those of their bounds.
-
-    >>> import attsvm
-    >>> data = attsvm.Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
-    >>> best = solve_decoder(data, attsvm.embedding_of(3))
-    >>> best.status, best.W.shape, round(float(best.upper) ** 2, 6)  # N − 1
-    ('optimal', (3, 3), 2.0)
     """
 
     W: Floats
@@ -145,10 +139,6 @@ def decoder_problem(sentences: Sentences, E: Floats) -> Problem:
         lo,
         query,
         np.ones(len(lo)),
-        _NONE,
-        _NONE,
-        _NONE,
-        np.empty(0),
     )
 
 
@@ -285,10 +275,6 @@ def column_problem(order: Order) -> Problem:
         order.component[below],
         np.zeros(m, np.int64),
         np.ones(m),
-        _NONE,
-        _NONE,
-        _NONE,
-        np.empty(0),
     )
 
 

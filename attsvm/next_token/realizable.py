@@ -59,11 +59,6 @@ class Realizability(Result):
     exceptions: the sentences in which a non-optimal token occurs more often than the optimal one.
     confused: the queries with a confused token; unknown: the tokens without a follower; unclosed:
     the sentences whose prefix, one token shorter, is neither a sentence nor a collocation.
-
-    >>> import attsvm
-    >>> data = attsvm.Sentences.of([[0, 1, 0], [1, 0, 1]], collocations="copy")
-    >>> realizability(data)
-    Realizability(realizable)
     """
 
     reasons: tuple[Fault, ...]

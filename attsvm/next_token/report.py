@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats
 from attsvm._utils.memory import require
 from attsvm.next_token.infimum import finite_part
 from attsvm.next_token.order import KINDS, Order, chains, longest_chain, orders
@@ -32,8 +31,8 @@ def describe_sentences(
     query: int | None = None,
     length: int | None = None,
     ties: bool = False,
-) -> tuple[dict[str, Any], Floats | None]:
-    """(report, column): what is known of a text, and the solution u (N,) of one query.
+) -> dict[str, Any]:
+    """What is known of a text.
 
     every: the orders of its sentences. query: the one whose order and column are given in full;
     without it every order is counted. length: up to how many tokens all sentences are counted that
@@ -67,8 +66,8 @@ def describe_sentences(
             _describe_order(data, order, full=query is not None) for order in chosen.values()
         ],
     }
-    report["solved"], column = _solve(data, every, query, length)
-    return report, column
+    report["solved"] = _solve(data, every, query, length)
+    return report
 
 
 def _count_kinds(data: Sentences, every: Mapping[int, Order]) -> dict[str, int]:
@@ -118,28 +117,27 @@ def _describe_order(data: Sentences, order: Order, *, full: bool) -> dict[str, A
 
 def _solve(
     data: Sentences, every: Mapping[int, Order], query: int | None, length: int | None
-) -> tuple[dict[str, Any], Floats | None]:
-    """(report, column): both problems on orthonormal tokens, and the finite part."""
+) -> dict[str, Any]:
+    """Both problems on orthonormal tokens, and the finite part."""
     N = data.vocabulary
     require(5 * 8 * N * N, f"the matrices of {N} tokens")
     E = embedding_of(N)
     some = any(len(order.tokens) for order in every.values())
     best = solve_attention(every, E) if some else None
     decoder = solve_decoder(data, E) if N > 1 and (data.follows >= 0).any() else None
-    column = listed = None
+    listed = None
     if query is not None and best is not None:
         tokens, column = every[query].tokens, best.W[:, query]
         # Each token in a relation, from the top; all others are 0.
         falling = tokens[np.lexsort((tokens, -column[tokens]))]
         listed = {data.word(x): float(column[x]) for x in falling}
-    report = {
+    return {
         "attention": None if best is None else best.to_dict(),
         "decoder": None if decoder is None else decoder.to_dict(),
         "finite": _describe_finite(data),
         "coverage": None if best is None else _cover(data, every, best, length),
         "column": listed,
     }
-    return report, column
 
 
 def _describe_finite(data: Sentences) -> dict[str, Any]:

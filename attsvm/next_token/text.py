@@ -33,8 +33,6 @@ _SHORT = frozenset(
 )
 # A word that may end a sentence: its body, the mark, and what closes after it.
 _END = re.compile(r"(?P<body>.*?)(?P<mark>[.!?…]+)(?P<close>[\"'”’»)\]]*)", re.S)
-# These end a sentence with no white space after them.
-_WIDE = re.compile(r"([。！？])")
 
 
 @dataclass(frozen=True)
@@ -371,15 +369,14 @@ def split_prose(lines: Iterable[Numbered], source: str) -> Iterator[Numbered]:
     """(number of its first line, text without its end mark) of each sentence of running text.
 
     A sentence ends at . ! ? or …, and at a blank line, so that a heading stands alone. A full stop
-    ends none after a number at the start of a sentence (a list), after a single letter or a usual
-    abbreviation, and before a word in lower case, unless the whole text has no capital letter.
-    Raises BadTokens when no sentence ends by a mark.
+    ends none after a single letter or a usual abbreviation, and before a word in lower case, unless
+    the whole text has no capital letter. Raises BadTokens when no sentence ends by a mark.
 
-    >>> text = [(1, "1. One stop,"), (2, "e.g. this. And"), (3, "that!")]
+    >>> text = [(1, "One stop,"), (2, "e.g. this. And"), (3, "that!")]
     >>> list(split_prose(text, "a text"))
-    [(1, '1. One stop, e.g. this'), (2, 'And that')]
+    [(1, 'One stop, e.g. this'), (2, 'And that')]
     """
-    read = [(number, _WIDE.sub(r"\1 ", text).split()) for number, text in lines]
+    read = [(number, text.split()) for number, text in lines]
     capitals = any(word != word.lower() for _, words in read for word in words)
     # Every word with the number of its line, None for a blank line.
     flat = [(number, word) for number, words in read for word in (words or (None,))]
@@ -390,7 +387,7 @@ def split_prose(lines: Iterable[Numbered], source: str) -> Iterator[Numbered]:
         start = start if held else number
         ends = word is None
         if word is not None:
-            body = _ended(word, first=not held, after=after, capitals=capitals)
+            body = _ended(word, after=after, capitals=capitals)
             ends = body is not None
             marks += ends
             held.append(word if body is None else body)
@@ -406,11 +403,8 @@ def split_prose(lines: Iterable[Numbered], source: str) -> Iterator[Numbered]:
     return iter(found)
 
 
-def _ended(word: str, *, first: bool, after: str | None, capitals: bool) -> str | None:
+def _ended(word: str, *, after: str | None, capitals: bool) -> str | None:
     """The word without its end mark when a sentence ends with it, else None."""
-    wide = word.rstrip("。！？")
-    if wide != word:
-        return wide
     end = _END.fullmatch(word)
     if end is None:
         return None
@@ -418,8 +412,7 @@ def _ended(word: str, *, first: bool, after: str | None, capitals: bool) -> str 
     if set(mark) <= {".", "…"} and after is not None:
         bare = strip_word(body).lower()
         letter = len(bare) == 1 and bare.isalpha() and bare != "i"
-        in_list = first and (bare.isdecimal() or letter)
-        if mark == "." and (in_list or letter or bare in _SHORT):
+        if mark == "." and (letter or bare in _SHORT):
             return None
         opening = next((c for c in after if c.isalnum()), "")
         if capitals and opening.islower():

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -84,16 +84,14 @@ class Answers:
 class UnseenAgreement:
     """How often a model's output is the predicted one.
 
-    total: sentences; ties: those on which theory is silent; first_ties: some of them in words;
-    threshold, judged, agreed: of the sentences with a gap of at least the threshold, how many
-    there are and how many the model answers as predicted; attended: on how many of them the
-    predicted token has the most attention; edges (k + 1,), counts, agreed_in (k,): the same by
-    bins of the gap, ties left out.
+    total: sentences; ties: those on which theory is silent; threshold, judged, agreed: of the
+    sentences with a gap of at least the threshold, how many there are and how many the model
+    answers as predicted; attended: on how many of them the predicted token has the most attention;
+    edges (k + 1,), counts, agreed_in (k,): the same by bins of the gap, ties left out.
     """
 
     total: int
     ties: int
-    first_ties: tuple[str, ...]
     threshold: float
     judged: int
     agreed: int
@@ -116,14 +114,8 @@ class UnseenAgreement:
             "wide": self.judged,
             "agreed": self.agreed,
             "attended": self.attended,
-            "first_ties": list(self.first_ties),
             "bins": finite(bins),
         }
-
-    @property
-    def tied_share(self) -> float:
-        """ties/total."""
-        return self.ties / self.total if self.total else float("nan")
 
     @property
     def share(self) -> float:
@@ -206,14 +198,12 @@ def agreement(
     *,
     threshold: float = 0.25,
     edges: Sequence[float] = EDGES,
-    names: Sequence[str] | None = None,
-    listed: int = 10,
 ) -> UnseenAgreement:
     """How the model's answers agree with the predictions.
 
     threshold: the gap from which on agreement is judged; edges: of the bins [e_k, e_k+1), the last
-    one closed; names: the tokens' words; listed: how many ties to tell in words. A sentence whose
-    predicted token has no follower agrees when that token has the most attention.
+    one closed. A sentence whose predicted token has no follower agrees when that token has the most
+    attention.
     """
     tied = asked.tied
     attended = answered.top == asked.top
@@ -225,11 +215,9 @@ def agreement(
     inside = (gap + off >= bounds[0]) & (gap - off <= bounds[-1])
     counts = np.bincount(place[inside], minlength=len(bounds) - 1)
     right = np.bincount(place[inside & agrees[~tied]], minlength=len(bounds) - 1)
-    told = tuple(_told(asked, int(s), names) for s in np.flatnonzero(tied)[:listed])
     return UnseenAgreement(
         len(tied),
         int(tied.sum()),
-        told,
         threshold,
         int(sure.sum()),
         int((sure & agrees).sum()),
@@ -258,13 +246,6 @@ def _sentences(words: Any, follows: Ints) -> Sentences:
     return Sentences(
         table.astype(np.int64), one * -1, one, np.arange(len(table)), follows, np.zeros(N, np.int64)
     )
-
-
-def _told(asked: Predictions, s: int, names: Sequence[str] | None) -> str:
-    """One sentence in words, with the two tokens that tie."""
-    word = [str(k) for k in range(int(asked.words.max()) + 1)] if names is None else names
-    text = " ".join(word[w] for w in asked.words[s] if w >= 0)
-    return f"{text}: {word[asked.top[s]]} or {word[asked.second[s]]}"
 
 
 # The ordering of kinds: the first of each pair is to be ahead of the second.
@@ -343,22 +324,12 @@ def whole_coverage(orders: Mapping[int, Order], U: Floats, length: int) -> Cover
     return sum((coverage(o, U[:, o.query], length) for o in every), Coverage(0, 0, 0))
 
 
-@dataclass(frozen=True)
-class KindPairs:
-    """KindPairs (a, b) of tokens of which a should be ahead: how many are, tie, or are reversed.
-
-    example: the pair that is reversed the most, None without one.
-    """
+class KindPairs(NamedTuple):
+    """Pairs (a, b) of tokens of which a should be ahead: how many are, tie, or are reversed."""
 
     strict: int
     tied: int
     reversed: int
-    example: tuple[int, int] | None = None
-
-    @property
-    def total(self) -> int:
-        """All pairs."""
-        return self.strict + self.tied + self.reversed
 
 
 def kinds_in_order(
@@ -377,13 +348,8 @@ def kinds_in_order(
     for first, second in PAIRS:
         a, b = np.flatnonzero(kinds == first), np.flatnonzero(kinds == second)
         ahead = u[a][:, None] - u[b][None, :]
-        behind = int((ahead < -accuracy).sum())
-        strict = int((ahead > accuracy).sum())
-        example = None
-        if behind:
-            i, j = np.unravel_index(int(ahead.argmin()), ahead.shape)
-            example = int(a[i]), int(b[j])
-        found[first, second] = KindPairs(strict, ahead.size - strict - behind, behind, example)
+        behind, strict = int((ahead < -accuracy).sum()), int((ahead > accuracy).sum())
+        found[first, second] = KindPairs(strict, ahead.size - strict - behind, behind)
     return found
 
 

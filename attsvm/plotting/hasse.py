@@ -6,7 +6,8 @@ them. Places are in inches, with y upwards.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path as FilePath
 from textwrap import wrap
@@ -14,69 +15,67 @@ from typing import Any
 
 import numpy as np
 import scipy
+from matplotlib.axes import Axes
+from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.textpath import text_to_path
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.errors import BadTokens
 from attsvm.next_token.order import Order
 from attsvm.next_token.sentences import Sentences
 from attsvm.plotting import style
-from attsvm.plotting.style import write_figure
+from attsvm.plotting.style import Picture, write_figure
 
-# Artists with the origin at top left, (width, height), and what the legend must explain.
-Diagram = tuple[list[Any], tuple[float, float], set[str]]
 # Boxes in one picture, and in one of several side by side.
 MOST, MOST_BESIDE = 40, 16
 # Characters of a word; characters of a line and lines in the box of a tied set.
 _WORD, _LINE, _LINES = 16, 24, 4
-# Inches: around a text, between boxes.
-_PAD, _GAP = 0.06, 0.14
-# Inches: a line of text or a sign, between rows, around the picture.
-_TEXT, _DROP, _EDGE = 0.17, 0.55, 0.25
-# Inches, on a screen and in print. A wider row has its words turned; no row of diagrams is wider.
-_WIDEST = {"screen": 10.0, "paper": 2.9}
-_PAGE = {"screen": 14.0, "paper": 3.15}
-# Inches. No diagram by weights is higher.
-_HIGHEST = 12.0
+# Inches: a line of text, around the text of a box, between boxes, between rows, around the picture.
+_TEXT, _PAD, _GAP, _DROP, _EDGE = 0.17, 0.08, 0.14, 0.5, 0.1
+# Inches, on a screen and in print: no row of diagrams is wider, a single one may be.
+_PAGE = {"screen": 14.0, "paper": style.COLUMN}
 
-# Kind: its sign, the colours of its frame and ground. What a line says: its dashes.
+# Kind: its sign, the colours of its frame and ground.
 _KINDS = {
     "optimal": ("▲", "#00795a", "#dcf2ea"),
     "confused": ("◆", "#a86400", "#fcefd5"),
     "non-optimal": ("▼", "#0072b2", "#dbeaf5"),
 }
-_DASHES: dict[str, Any] = {"cover": "solid", "through": (0, (1, 2)), "broken": (0, (5, 2))}
 _LEGEND = {
     "optimal": "▲ optimal: nothing above",
     "confused": "◆ confused: something above, something below",
     "non-optimal": "▼ non-optimal: nothing below",
     "tied": "thick frame: tied, on a common cycle",
     "through": "dotted line: by way of tokens left out",
-    "broken": "dashed line: rises in these weights",
-    "scale": "height: the weight of the token",
 }
 
 
-def draw_order(
-    order: Order,
-    sentences: Sentences,
-    file: FilePath,
-    *,
-    weights: Any = None,
-    look: str = "screen",
-) -> None:
+@dataclass(frozen=True, eq=False)
+class _Diagram:
+    """One order laid out: headings, boxes (text, kind, whether tied) at `centre` (n, 2), lines
+    (name, points, whether dotted), and the inches that all of it takes."""
+
+    heads: list[str]
+    boxes: list[tuple[str, str, bool]]
+    centre: Floats
+    lines: list[tuple[str, Floats, bool]]
+    size: tuple[float, float]
+
+    @property
+    def says(self) -> set[str]:
+        """What the legend has to explain."""
+        found = {kind for _, kind, _ in self.boxes}
+        found |= {"tied" for _, _, tied in self.boxes if tied}
+        return found | {"through" for _, _, dotted in self.lines if dotted}
+
+
+def draw_order(order: Order, sentences: Sentences, file: FilePath, *, look: str = "screen") -> None:
     """Write the Hasse diagram of one order, in one move, in the format of the file's ending.
 
-    A box stands as deep as the longest path from the top; with weights u (N,), the query's column
-    of W_kq, at the height u, so that the picture shows margins. Beyond 40 boxes the largest parts
-    and, within a part, the boxes with most covering edges are drawn, and the picture says so.
+    A box stands as deep as the longest path from the top. Beyond 40 boxes the largest parts and,
+    within a part, the boxes with most covering edges are drawn, and the picture says so.
     """
-    u = None if weights is None else np.asarray(weights, np.float64)
-    if u is not None and (u.shape != (order.vocabulary,) or not np.isfinite(u).all()):
-        raise BadTokens(
-            f"weights {u.shape} must be {order.vocabulary} finite numbers, one per token"
-        )
-    with style.styled(look):
-        _page([_diagram(order, sentences, u, MOST, _WIDEST[look])], [], file, look)
+    _write([order], sentences, file, MOST, look, [])
 
 
 def draw_orders(
@@ -89,117 +88,107 @@ def draw_orders(
 ) -> None:
     """Write the diagrams of the `most` queries with most tokens in relation, side by side.
 
-    In print words are turned and diagrams stand below one another to keep to a column; a diagram
-    of many boxes is wider than one still.
+    In print diagrams stand below one another where they are wider than a column.
     """
     if most < 1 or not orders:
         raise BadTokens(f"{len(orders)} orders with most = {most}: there must be one to draw")
     ranked = sorted(orders.values(), key=lambda order: (-len(order.tokens), order.query))
     note = f"{most} of {len(ranked)} queries, those with most tokens in relation"
+    notes = [note] if len(ranked) > most else []
+    _write(ranked[:most], sentences, file, MOST_BESIDE, look, notes)
+
+
+def _write(
+    orders: Sequence[Order],
+    sentences: Sentences,
+    file: FilePath,
+    most: int,
+    look: str,
+    notes: list[str],
+) -> None:
+    """Write diagrams in rows, the legend below."""
     with style.styled(look):
-        wide = _WIDEST[look]
-        drawn = [_diagram(order, sentences, None, MOST_BESIDE, wide) for order in ranked[:most]]
-        _page(drawn, [note] if len(ranked) > most else [], file, look)
+        diagrams = [_diagram(order, sentences, most) for order in orders]
+        told = [line for key, line in _LEGEND.items() if any(key in d.says for d in diagrams)]
+        corners, x, y, deep = [], 0.0, 0.0, 0.0
+        for wide, high in (diagram.size for diagram in diagrams):
+            if x and x + wide > _PAGE[look]:
+                x, y, deep = 0.0, y - deep - _DROP, 0.0
+            corners.append((x, y))
+            x, deep = x + wide + _DROP, max(deep, high)
+        legend = [*notes, *told]
+        ends = [corner[0] + d.size[0] for corner, d in zip(corners, diagrams, strict=True)]
+        right = max(ends + [_width(line) for line in legend])
+        bottom = y - deep - _DROP / 2 - len(legend) * _TEXT
+        figure = Picture(figsize=(right + 2 * _EDGE, -bottom + 2 * _EDGE), look=look)
+        ax = figure.add_axes((0, 0, 1, 1), frameon=False, xticks=[], yticks=[])
+        ax.set(xlim=(-_EDGE, right + _EDGE), ylim=(bottom - _EDGE, _EDGE))
+        for diagram, corner in zip(diagrams, corners, strict=True):
+            _draw(ax, diagram, np.array(corner))
+        _text(ax, 0.0, bottom, "\n".join(legend), ha="left", va="bottom")
+        write_figure(figure, file)
 
 
-def _diagram(
-    order: Order, sentences: Sentences, u: Floats | None, most: int, widest: float = 10.0
-) -> Diagram:
-    """One order, laid out and made of artists."""
-    from matplotlib.patches import FancyBboxPatch, PathPatch
-    from matplotlib.path import Path
-    from matplotlib.ticker import MaxNLocator
+def _draw(ax: Axes, diagram: _Diagram, corner: Floats) -> None:
+    """Draw a diagram with its top left at the corner."""
+    for k, head in enumerate(diagram.heads):
+        weight = "normal" if k else "bold"
+        _text(ax, corner[0], corner[1] - k * _TEXT, head, ha="left", va="top", weight=weight)
+    for name, points, dotted in diagram.lines:
+        dashes = ":" if dotted else "-"
+        (line,) = ax.plot(*(points + corner).T, dashes, color=style.QUIET, linewidth=style.LINE)
+        line.set_gid(name)
+    for (text, kind, tied), (x, y) in zip(diagram.boxes, diagram.centre + corner, strict=True):
+        sign, frame, ground = _KINDS[kind]
+        box = {
+            "boxstyle": f"round,pad={_PAD * 72 / style.TEXT}",
+            "edgecolor": frame,
+            "facecolor": ground,
+            "linewidth": 2.6 if tied else 1.0,
+        }
+        _text(ax, x, y, f"{sign} {text}", bbox=box, zorder=3)
 
+
+def _diagram(order: Order, sentences: Sentences, most: int) -> _Diagram:
+    """One order, laid out."""
     shown = _shown(order, most)
-    n, places = len(shown), order.first[shown]
+    places = order.first[shown]
     groups = [order.tokens[order.component == c] for c in shown]
-    kinds = order.kinds[places].tolist()
     texts = [_listed([_word(sentences, token) for token in group]) for group in groups]
-    shape = [(max(map(_width, text.split("\n"))), text.count("\n") + 1) for text in texts]
-    size = np.array(shape).reshape(n, 2) * (1.0, _TEXT) + (_TEXT + 2 * _PAD, 2 * _PAD)
+    wide = np.array([max(map(_width, f"▲ {text}".split("\n"))) + 2 * _PAD for text in texts])
+    tall = np.array([(text.count("\n") + 1) * _TEXT + 2 * _PAD for text in texts])
     edges, direct = _edges(order, places)
-    row = np.zeros(n, np.int64)  # the longest path from the top; boxes are in topological order
+    row = np.zeros(len(shown), np.int64)  # the longest path from the top; boxes are in such order
     for i, j in sorted(edges):
         row[j] = max(row[j], row[i] + 1)
-    if u is not None:
-        height = np.array([u[group].mean() for group in groups])
-        row = np.unique(np.round(-2 * height), return_inverse=True)[1]  # margins are 1: two rows
-    turned = (np.bincount(row, size[:, 0] + _GAP) > widest)[row]
-    size[turned] = size[turned, ::-1]
-    tall = np.array([size[row == r, 1].max() for r in range(row.max(initial=-1) + 1)])
-    size[turned, 1] = tall[row[turned]]
-    x, trails = _across(row, edges, size[:, 0], order.parts[places])
+    x, trails = _across(row, edges, wide, order.parts[places])
     heads = [
         f"Query “{_word(sentences, order.query)}”",
         f"{len(order.tokens)} of {order.vocabulary} tokens in relation",
     ]
     if left_out := len(order.tokens) - sum(map(len, groups)):
         heads.append(f"{left_out} of them left out")
-    top, left, scale = -len(heads) * _TEXT - 3 * _PAD, 0.0, []
+    high = np.array([tall[row == r].max() for r in range(row.max(initial=-1) + 1)])
     drop = max(_DROP, 0.06 * float(np.ptp(np.append(x, 0.0))))
-    y = top - (np.cumsum(tall + drop) - tall / 2 - drop)[row]
-    if u is not None and n:
-        unit = min(2 * tall.max() + drop, _HIGHEST / max(float(np.ptp(height)), 1.0))
-        shift, left = top - (height * unit + size[:, 1] / 2).max(), 0.6
-        y = height * unit + shift
-        x[:n] = _apart(x[:n], y, size)
-        ticks = MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(height.min(), height.max())
-        scale = [(t * unit + shift, f"{t:g}") for t in ticks if height.min() <= t <= height.max()]
-    half = np.append(size[:, 0], np.zeros(len(x) - n)) / 2
-    x += left - (x - half).min(initial=np.inf if n else left)
+    middle = -(len(heads) + 1) * _TEXT - (np.cumsum(high + drop) - high / 2 - drop)
+    half = np.append(wide, np.zeros(len(x) - len(wide))) / 2
+    x -= (x - half).min(initial=np.inf if len(x) else 0.0)
     right = max([*(x + half), *(1.15 * _width(head) for head in heads)])
-    made = _lines(heads)
-    for at, name in scale:
-        made += [
-            _text((0.35, at), name, ha="right", color=style.QUIET),
-            PathPatch(Path([(0.4, at), (right, at)]), color=style.FAINT),
-        ]
-    says = {*kinds, "tied" if n < sum(map(len, groups)) else "", "scale" if scale else ""}
+    inset = tall / 2 - _PAD / 2  # lines end inside, behind their boxes
+    lines = []
     for (i, j), trail, cover in zip(edges, trails, direct, strict=True):
-        start, end = y[i] - size[i, 1] / 2, y[j] + size[j, 1] / 2
-        start, end = (start, end) if start > end else (y[i], y[j])
-        look = ("cover" if cover else "through") if start > end else "broken"
-        points = [(x[i], start)]
+        points = [(x[i], middle[row[i]] - inset[i])]
         for v, r in zip(trail, count(row[i] + 1)):  # straight down beside the boxes of a row
-            high, low = y[row == r].mean() + np.array([0.5, -0.5]) * tall[r]
-            if end < low and high < points[-1][1]:
-                points += [(x[v], high), (x[v], low)]
+            points += [(x[v], middle[r] + high[r] / 2), (x[v], middle[r] - high[r] / 2)]
         ids = "-".join(map(str, [order.query, *order.tokens[places[[i, j]]]]))
-        made.append(
-            PathPatch(
-                Path([*points, (x[j], end)]),
-                fill=False,
-                ls=_DASHES[look],
-                lw=style.LINE,
-                color=style.QUIET,
-                gid=f"edge-{ids}",
-            )
-        )
-        says.add(look)
-    for k, kind in enumerate(kinds):
-        sign, frame, ground = _KINDS[kind]
-        centre, toward = np.array([x[k], y[k]]), np.array([0, 1] if turned[k] else [-1, 0])
-        made += [
-            FancyBboxPatch(
-                centre - size[k] / 2,
-                size[k, 0],
-                size[k, 1],
-                edgecolor=frame,
-                boxstyle="round,pad=0,rounding_size=0.06",
-                facecolor=ground,
-                zorder=3,
-                lw=2.6 if len(groups[k]) > 1 else 1.0,
-            ),
-            _text(centre + toward * (size[k] - _TEXT - 2 * _PAD) / 2, sign, color=frame, zorder=4),
-            _text(
-                centre - toward * _TEXT / 2,
-                texts[k],
-                zorder=4,
-                rotation=90.0 * turned[k],
-                va="center" if turned[k] else "center_baseline",
-            ),
-        ]
-    return made, (right, -(y - size[:, 1] / 2).min(initial=top)), says
+        ends = np.array([*points, (x[j], middle[row[j]] + inset[j])])
+        lines.append((f"edge-{ids}", ends, not cover))
+    kinds = order.kinds[places].tolist()
+    boxes = [(t, k, len(group) > 1) for t, k, group in zip(texts, kinds, groups, strict=True)]
+    deep = high[-1] / 2 - middle[-1] if len(high) else len(heads) * _TEXT
+    return _Diagram(
+        heads, boxes, np.column_stack([x[: len(row)], middle[row]]), lines, (right, deep)
+    )
 
 
 def _shown(order: Order, most: int) -> Ints:
@@ -228,8 +217,6 @@ def _edges(order: Order, places: Ints) -> tuple[list[tuple[int, int]], list[bool
 
 def _word(sentences: Sentences, token: int) -> str:
     """A token's word as it can be drawn; its number where the font lacks a letter."""
-    from matplotlib.font_manager import FontProperties, findfont, get_font
-
     word = sentences.word(token)[: _WORD + 1]
     signs = [c if c.isprintable() else c.encode("unicode_escape").decode() for c in word]
     text = "".join(signs)
@@ -248,55 +235,14 @@ def _listed(words: list[str]) -> str:
 
 def _width(text: str) -> float:
     """The width of a line of text in inches."""
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import text_to_path
-
     font = FontProperties(size=style.TEXT)
     return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0]) / 72
 
 
-def _text(at: Any, text: str, **look: Any) -> Any:
+def _text(ax: Axes, x: float, y: float, text: str, **look: Any) -> None:
     """Words as they are: a dollar sign begins no formula."""
-    from matplotlib.text import Text
-
-    look = {"fontsize": style.TEXT, "ha": "center", "va": "center_baseline", **look}
-    return Text(at[0], at[1], text, parse_math=False, **look)
-
-
-def _lines(texts: list[str], first: str = "bold") -> list[Any]:
-    """Lines of text from the top left."""
-    return [
-        _text((0, -_TEXT * k), text, weight="normal" if k else first, va="top", ha="left")
-        for k, text in enumerate(texts)
-    ]
-
-
-def _page(diagrams: list[Diagram], notes: list[str], file: FilePath, look: str) -> None:
-    """Write diagrams in rows, the legend below."""
-    from matplotlib.figure import Figure
-    from matplotlib.transforms import Affine2D
-
-    legend = notes + [line for key, line in _LEGEND.items() if any(key in d[2] for d in diagrams)]
-    corners, x, y, deep = [], 0.0, 0.0, 0.0
-    for _, (wide, high), _ in diagrams:
-        if x and x + wide > _PAGE[look]:
-            x, y, deep = 0.0, y - deep - _DROP, 0.0
-        corners.append((x, y))
-        x, deep = x + wide + 2 * _DROP, max(deep, high)
-    y -= deep + _DROP / 2
-    ends = [c[0] + frame[0] for c, (_, frame, _) in zip(corners, diagrams, strict=True)]
-    right = max(ends + [_width(line) for line in legend])
-    bottom = y - len(legend) * _TEXT
-    edge = _EDGE if look == "screen" else 0.05
-    figure = Figure(figsize=(right + 2 * edge, -bottom + 2 * edge))
-    ax = figure.add_axes((0, 0, 1, 1), frameon=False, xticks=[], yticks=[])
-    ax.set(xlim=(-edge, right + edge), ylim=(bottom - edge, edge))
-    drawn = [*(artists for artists, _, _ in diagrams), _lines(legend, "normal")]
-    for artists, corner in zip(drawn, [*corners, (0.0, y)], strict=True):
-        for artist in artists:
-            artist.set_transform(Affine2D().translate(*corner) + ax.transData)
-            ax.add_artist(artist)
-    write_figure(figure, file)
+    look = {"fontsize": style.TEXT, "ha": "center", "va": "center", **look}
+    ax.text(x, y, text, parse_math=False, **look)
 
 
 def _across(
@@ -340,15 +286,3 @@ def _across(
             goal = near[layer] @ x / np.maximum(near[layer].sum(1), 1)
             x[layer] = scipy.optimize.isotonic_regression(goal - offset).x + offset
     return x, trails
-
-
-def _apart(x: Floats, y: Floats, size: Floats) -> Floats:
-    """x with boxes that would overlap moved to the nearest free place, from the top down."""
-    x, order = x.copy(), np.lexsort((x, -y))
-    for t, i in enumerate(order):
-        near = [j for j in order[:t] if abs(y[i] - y[j]) < (size[i, 1] + size[j, 1]) / 2 + _PAD]
-        space = np.array([(size[i, 0] + size[j, 0]) / 2 + _GAP for j in near])
-        goals = np.concatenate([[x[i]], x[near] - space, x[near] + space])
-        free = [g for g in goals if (np.abs(g - x[near]) >= space - 1e-9).all()]
-        x[i] = min(free, key=lambda goal: abs(goal - goals[0]))
-    return x

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from attsvm._utils.arrays import Floats
 from attsvm.plotting import style
-from attsvm.plotting.style import Picture, sheet
+from attsvm.plotting.style import Picture, headline, sheet, step_axis
 
 # Columns of the records with their words and colours.
 _ACCURACIES = (
@@ -38,10 +39,9 @@ def fit_figure(columns: Mapping[str, Floats], *, title: str, chosen: int, chance
     """
     with style.styled():
         figure = Picture(figsize=(10.0, 3.8), layout="constrained")
-        figure.suptitle(title, x=0.01, ha="left", weight="bold", fontsize=style.HEADING)
+        headline(figure, title)
         axes = figure.subplots(1, 3)
-        steps = columns["step"]
-        axes[0].plot(steps, _shown(columns["loss"]), color=style.INK, **_marks(steps))
+        _lines(axes[0], columns, (("loss", "", style.INK),))
         axes[0].set(title="Loss", ylabel="mean cross-entropy, training inputs")
         axes[0].set_ylim(bottom=0)
         _lines(axes[1], columns, _ACCURACIES)
@@ -59,32 +59,26 @@ def fit_figure(columns: Mapping[str, Floats], *, title: str, chosen: int, chance
 def _lines(
     ax: Axes, columns: Mapping[str, Floats], named: tuple[tuple[str, str, str], ...]
 ) -> None:
+    """A line for each of these columns, with marks where the records are few."""
+    steps = columns["step"]
+    mark = "o" if len(steps) <= 40 else ""
     for name, words, colour in named:
-        ax.plot(
-            columns["step"],
-            _shown(columns[name]),
-            color=colour,
-            label=words,
-            **_marks(columns["step"]),
-        )
-    ax.legend(frameon=False, loc="best")
+        values = columns[name]
+        # What left the numbers, or any picture, is a gap in the line.
+        drawn = np.where(np.isfinite(values) & (np.abs(values) < 1e30), values, np.nan)
+        ax.plot(steps, drawn, color=colour, label=words or None, marker=mark, markersize=3.0)
+    if len(named) > 1:
+        ax.legend(frameon=False, loc="best")
 
 
-def _marks(steps: Floats) -> dict[str, Any]:
-    """Few records are marked one by one."""
-    few = len(steps) <= 40
-    return {"linewidth": style.LINE * 1.4, "marker": "o" if few else "", "markersize": 3.0}
-
-
-def _shown(values: Floats) -> Floats:
-    """What can be drawn: a loss that left the numbers, or any picture, is a gap in the line."""
-    return np.where(np.isfinite(values) & (np.abs(values) < 1e30), values, np.nan)
-
-
-# Layers that have a colour of their own; more of them share one scale from light to dark.
-_OF_LAYERS = tuple(style.COLOURS.values())
 # Points: the numbers of heads.
 _SMALL = 7.0
+_PANELS = (
+    ("largest", "Largest logit (dashed: its ceiling)", "scale · q·k, sampled queries"),
+    ("entropy", "Entropy of attention", "mean, nats"),
+    ("saturated", "Saturated queries (▼: warned)", "share of queries with attention ≥ {level:g}"),
+    ("frobenius", "Norm of W_QK", "Frobenius, with the scale"),
+)
 
 
 def attention_figure(rows: Sequence[Any], warned: Sequence[Any], *, level: float) -> Picture:
@@ -94,105 +88,62 @@ def attention_figure(rows: Sequence[Any], warned: Sequence[Any], *, level: float
     mark with its head's number in the third panel, at the step of its warning.
     """
     heads: dict[tuple[str, int], list[Any]] = defaultdict(list)
+    tops: dict[str, dict[int, float]] = defaultdict(dict)
     for row in rows:
         heads[row.layer, row.head].append(row)
+        if math.isfinite(row.ceiling):
+            tops[row.layer][row.step] = max(row.ceiling, tops[row.layer].get(row.step, 0.0))
     layers = list(dict.fromkeys(layer for layer, _ in heads))
-    colours = _layer_colours(layers)
+    colours, last = _layer_colours(layers), max(row.step for row in rows)
     with style.styled():
         figure = Picture(figsize=(style.SIZE[0], style.SIZE[1] * 1.5), layout="constrained")
-        grid = figure.subplots(2, 2)
-        last = max(row.step for row in rows)
-        for ax, (name, title, label) in zip(grid.flat, _PANELS, strict=True):
+        axes = figure.subplots(2, 2).ravel()
+        for ax, (name, title, label) in zip(axes, _PANELS, strict=True):
             for k, ((layer, head), own) in enumerate(heads.items()):
                 x = [row.step for row in own]
                 y = np.array([getattr(row, name) for row in own], dtype=float)
                 ax.plot(x, y, color=colours[layer], linewidth=style.LINE, alpha=0.85)
                 place = len(own) * (2 * k + 1) // (2 * len(heads))  # numbers stand side by side
-                _number(ax, x[place], y[place], head, colours[layer])
-            ax.set(title=title, ylabel=label, xlabel="step")
-            ax.set_xscale("symlog", linthresh=1, linscale=max(0.12 * math.log10(last + 1), 0.1))
-            ax.set_xlim(0, max(last * 1.1, 1))
-        _ceiling(grid[0, 0], heads, colours)
-        grid[0, 1].set_ylim(bottom=0)
-        grid[1, 0].set_ylim(-0.03, 1.03)
-        grid[1, 0].yaxis.set_major_locator(MaxNLocator(5))
-        grid[1, 0].set_ylabel(f"share of queries with attention ≥ {level:g}")
-        _mark_warnings(grid[1, 0], warned, colours)
-        lines = [grid[0, 0].plot([], [], color=colours[one])[0] for one in layers]
-        columns = max(1, min(4, len(layers), 100 // max(len(one) + 6 for one in layers)))
+                if math.isfinite(y[place]):
+                    _number(ax, x[place], y[place], str(head), colours[layer])
+            ax.set(title=title, ylabel=label.format(level=level))
+            step_axis(ax, last)
+        for layer, top in tops.items():
+            axes[0].plot(list(top), list(top.values()), color=colours[layer], linestyle="dashed")
+        if tops:
+            axes[0].set_yscale("symlog", linthresh=1, linscale=0.5)
+        axes[1].set_ylim(bottom=0)
+        axes[2].set_ylim(-0.03, 1.1)
+        said: dict[tuple[int, str], list[str]] = defaultdict(list)
+        for one in warned:
+            said[one.step, one.layer].append(str(one.head))
+        for (step, layer), numbers in said.items():
+            axes[2].plot(step, 1.0, "v", color=colours[layer], markersize=5)
+            high = 1.04 + 0.05 * layers.index(layer)
+            _number(axes[2], step, high, " ".join(numbers), colours[layer])
         figure.legend(
-            lines,
+            [Line2D([], [], color=colours[one]) for one in layers],
             layers,
             title="Colours are layers, numbers on lines are attention heads.",
             loc="outside lower left",
-            alignment="left",
-            ncols=columns,
+            ncols=max(1, min(4, 100 // max(len(one) + 6 for one in layers))),
             frameon=False,
-            handlelength=1.6,
         )
     return figure
 
 
-def _number(ax: Axes, x: float, y: float, head: int, colour: Any) -> None:
-    """The number of a head on its line, on white; nothing where the line is not known."""
-    if math.isfinite(y):
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}
-        place: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": _SMALL, "bbox": box}
-        ax.annotate(str(head), (x, y), color=colour, **place)
-
-
-_PANELS = (
-    ("largest", "Largest logit", "scale · q·k, sampled queries"),
-    ("entropy", "Entropy of attention", "mean, nats"),
-    ("saturated", "Saturated queries", ""),
-    ("frobenius", "Norm of W_QK", "Frobenius, with the scale"),
-)
+def _number(ax: Axes, x: float, y: float, text: str, colour: Any) -> None:
+    """The number of a head at its line, on white."""
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}
+    ax.text(x, y, text, color=colour, ha="center", va="center", fontsize=_SMALL, bbox=box)
 
 
 def _layer_colours(layers: Sequence[str]) -> dict[str, Any]:
-    if len(layers) <= len(_OF_LAYERS):
-        return dict(zip(layers, _OF_LAYERS, strict=False))
-    scale = colormaps["viridis"]
-    return {one: scale(0.92 * k / (len(layers) - 1)) for k, one in enumerate(layers)}
-
-
-def _ceiling(ax: Axes, heads: dict[tuple[str, int], list[Any]], colours: dict[str, Any]) -> None:
-    """The highest ceiling of each layer, dashed, where one is known, on a logarithmic scale."""
-    tops: dict[str, dict[int, float]] = defaultdict(dict)
-    for (layer, _), own in heads.items():
-        for row in own:
-            if math.isfinite(row.ceiling):
-                tops[layer][row.step] = max(row.ceiling, tops[layer].get(row.step, 0.0))
-    for layer, top in tops.items():
-        ax.plot(
-            list(top),
-            list(top.values()),
-            color=colours[layer],
-            linewidth=style.LINE,
-            linestyle="dashed",
-        )
-    if tops:
-        ax.set_yscale("symlog", linthresh=1, linscale=0.5)
-        ax.set_title("Largest logit (dashed: its ceiling)")
-
-
-def _mark_warnings(ax: Axes, warned: Sequence[Any], colours: dict[str, Any]) -> None:
-    said: dict[tuple[int, str], list[int]] = defaultdict(list)
-    for one in warned:
-        said[one.step, one.layer].append(one.head)
-    for (step, layer), heads in said.items():
-        ax.plot(step, 1.0, "v", color=colours[layer], markersize=5, clip_on=False)
-        ax.annotate(
-            " ".join(map(str, heads)),
-            (step, 1.0),
-            xytext=(0, 4 + _SMALL * list(colours).index(layer)),
-            textcoords="offset points",
-            color=colours[layer],
-            fontsize=_SMALL,
-            ha="center",
-        )
-    if warned:
-        ax.set_title("Saturated queries (▼: warned)")
+    """A colour for each layer; many of them share one scale from light to dark."""
+    listed: Any = list(style.COLOURS.values())
+    if len(layers) > len(listed):
+        listed = colormaps["viridis"](np.linspace(0.0, 0.92, len(layers)))
+    return dict(zip(layers, listed, strict=False))
 
 
 # Kind of a head -> its colour and its mark, which differ in grey too.
@@ -220,34 +171,24 @@ def norm_ratio_figure(records: Sequence[Record], *, look: str = "screen") -> Pic
         made, grid = sheet(look, size=(5.0, 3.9))
         ax: Axes = grid[0, 0]
         shown = [r for r in records if _known(r, "norm_ratio") and r["norm_ratio"] > 0]
-        for r in shown:
-            if _known(r, "norm_ratio_rotated_low"):
-                ax.plot(
-                    [r["sharpness"]] * 2,
-                    [r["norm_ratio_rotated_low"], r["norm_ratio_rotated_high"]],
-                    color=style.FAINT,
-                    linewidth=3.0,
-                    solid_capstyle="round",
-                    zorder=1,
-                )
+        nulls = [r for r in shown if _known(r, "norm_ratio_rotated_low")]
+        if nulls:
+            x, low, high = (
+                [r[name] for r in nulls]
+                for name in ("sharpness", "norm_ratio_rotated_low", "norm_ratio_rotated_high")
+            )
+            label = "its rotated nulls"
+            ax.vlines(x, low, high, color=style.FAINT, linewidth=3.0, label=label, zorder=1)
         for kind, (colour, mark) in _KINDS.items():
-            mine = [r for r in shown if r["kind"] == kind]
+            mine = [(r["sharpness"], r["norm_ratio"]) for r in shown if r["kind"] == kind]
             if mine:
-                ax.plot(
-                    [r["sharpness"] for r in mine],
-                    [r["norm_ratio"] for r in mine],
-                    mark,
-                    color=colour,
-                    markersize=5.5,
-                    label=f"{kind} ({len(mine)})",
-                    zorder=2,
-                )
-        if not shown:
-            _nothing(ax, "no norm ratio is known")
-        else:
-            ax.plot([], [], color=style.FAINT, linewidth=3.0, label="its rotated nulls")
+                label = f"{kind} ({len(mine)})"
+                ax.plot(*np.transpose(mine), mark, color=colour, markersize=5.5, label=label)
+        if shown:
             ax.set_yscale("log")
             ax.legend(frameon=False, loc="best")
+        else:
+            _nothing(ax, "no norm ratio is known")
         ax.set_xlabel("sharpness: mean largest attention")
         ax.set_ylabel("norm ratio: share of ‖W‖ that would do")
         return made
@@ -259,29 +200,20 @@ def agreement_figure(records: Sequence[Record], *, look: str = "screen") -> Pict
         made, grid = sheet(look, columns=2, size=(9.6, 3.8))
         panels = (("", "All keys"), ("content_", "Content keys only"))
         for ax, (prefix, title) in zip(grid.ravel(), panels, strict=True):
-            names, drawn = [], 0
             for field, (name, colour) in _BARS.items():
                 values = [r[prefix + field] for r in records if _known(r, prefix + field)]
-                if not values:
-                    continue
-                low, high = np.percentile(values, [10, 90])
-                middle = float(np.mean(values))
-                ax.bar(drawn, middle, color=colour, width=0.7, zorder=2)
-                ax.plot([drawn, drawn], [low, high], color=style.INK, linewidth=1.1, zorder=3)
-                ax.annotate(f"{middle:.2f}", (drawn + 0.06, middle), va="bottom", zorder=4)
-                names.append(name)
-                drawn += 1
+                if values:
+                    middle = float(np.mean(values))
+                    spread = np.abs(np.percentile(values, [[10], [90]]) - middle)
+                    ax.bar(f"{name}\n{middle:.2f}", middle, color=colour, width=0.7, yerr=spread)
             chance = [r["chance"] for r in records if _known(r, "chance")]
-            if chance and drawn and not prefix:
-                ax.axhline(float(np.mean(chance)), color=style.QUIET, linestyle=":", zorder=1)
-                ax.annotate("chance", (drawn - 0.55, float(np.mean(chance))), va="bottom")
-                ax.set_xlim(-0.6, drawn)
-            if not drawn:
+            if not ax.patches:
                 _nothing(ax, "nothing was fitted")
-            ax.set_xticks(range(drawn), names)
-            ax.set_ylim(0, 1)
-            ax.set_title(title)
-            ax.set_ylabel("held-out agreement")
+            elif chance and not prefix:
+                line = {"color": style.QUIET, "linestyle": ":", "label": "chance"}
+                ax.axhline(float(np.mean(chance)), **line)
+                ax.legend(frameon=False)
+            ax.set(title=title, ylim=(0, 1), ylabel="held-out agreement")
         return made
 
 
@@ -293,14 +225,12 @@ def gaps_figure(gaps: Mapping[str, Any], name: str, *, look: str = "screen") -> 
     with style.styled(look):
         made, grid = sheet(look, size=(5.0, 3.9))
         ax: Axes = grid[0, 0]
-        lines = (("head", f"W of {name}", 1), ("svm", "max-margin W", 2))
-        for field, label, k in lines:
+        for field, label, k in (("head", f"W of {name}", 1), ("svm", "max-margin W", 2)):
             order = np.asarray(gaps[field], dtype=float)
             ax.plot(np.arange(1, len(order) + 1), order, label=label, **style.curve(k))
         if gaps.get("best"):
-            low, high = gaps["best"]
-            ax.axhspan(low, high, color=style.INK, linewidth=0.8)
-            ax.plot([], [], color=style.INK, linewidth=0.8, label="certified optimum of the least")
+            label = "certified optimum of the least"
+            ax.axhspan(*gaps["best"], color=style.INK, linewidth=0.8, label=label)
         if min(gaps["head"], default=0.0) > 0 and min(gaps["svm"], default=0.0) > 0:
             ax.set_yscale("log")
         ax.set_xlabel("queries, by gap")

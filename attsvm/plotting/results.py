@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -35,25 +36,19 @@ def certificate_picture(ax: Axes, best: Certificate) -> None:
         raise Unsupported(f"there are no margins to draw: {best.message}")
     if not best.problem.m:
         raise Unsupported("there are no margins to draw: the problem has ties alone")
-    scale = np.where(best.problem.b > 0, best.problem.b, 1.0)
-    values = best.margins / scale
+    values = best.margins / np.where(best.problem.b > 0, best.problem.b, 1.0)
     order = np.argsort(values, kind="stable")
-    x, y = np.arange(1, len(order) + 1), values[order]
-    colour = style.colour(best.norm.name)
-    ax.plot(x, y, color=style.QUIET, linewidth=style.LINE, drawstyle="steps-mid")
-    weight = best.multipliers[order]
+    x, y, weight = np.arange(1, len(order) + 1), values[order], best.multipliers[order]
     held = weight > 1e-9 * weight.max(initial=0.0)
+    colour = style.colour(best.norm.name)
+    _steps(ax, x, y, colour=style.QUIET)
     if len(x) <= _MARKED:
         ax.plot(x[~held], y[~held], "o", markersize=3.5, markerfacecolor="white", color=style.QUIET)
-    ax.plot(
-        x[held], y[held], "o", markersize=5, color=colour, label=f"support W: {int(held.sum()):,}"
-    )
-    ax.axhline(1.0, color=colour, linewidth=style.LINE, linestyle=":")
-    ax.set_ylim(bottom=min(0.0, float(y.min(initial=0.0))))
+    label = f"support W: {int(held.sum()):,}"
+    ax.plot(x[held], y[held], "o", markersize=5, color=colour, label=label)
     ax.set(xlabel="margins, least first", ylabel="margin / right-hand side")
     ax.set_title(f"{best.norm.name}: least norm {best.upper:.6g}")
     ax.legend(frameon=False, loc="upper left")
-    _whole(ax, len(x))
 
 
 @one_panel
@@ -65,39 +60,24 @@ def outcome_picture(ax: Axes, found: Outcome) -> None:
         raise Unsupported(f"there is no solution to draw the run beside: {reason}")
     table, norm = found.columns(), best.norm.name
     order = np.lexsort((table["share"], table["best"]))
-    x = np.arange(1, len(order) + 1)
-    ax.plot(
-        x,
-        table["best"][order],
-        color=style.colour(norm),
-        linewidth=style.LINE * 1.5,
-        drawstyle="steps-mid",
-        label=f"{norm} solution",
-    )
-    ax.plot(
-        x,
-        table["share"][order],
-        "o" if len(x) <= _MARKED else ".",
-        color=style.INK,
-        markersize=4 if len(x) <= _MARKED else 2,
-        label="this W",
-    )
-    ax.axhline(1.0, color=style.QUIET, linewidth=style.LINE, linestyle=":")
-    low = float(np.nanmin(table["share"], initial=0.0))
-    ax.set_ylim(bottom=min(0.0, low))
+    x, y = np.arange(1, len(order) + 1), table["share"][order]
+    _steps(ax, x, table["best"][order], colour=style.colour(norm), label=f"{norm} solution")
+    ax.plot(x, y, "o" if len(x) <= _MARKED else ",", color=style.INK, ms=4, label="this W")
+    ax.set_ylim(bottom=min(0.0, float(np.nanmin(y, initial=0.0))))
     ax.set(xlabel="margins, least first", ylabel="margin / norm; best least margin is 1")
     ax.set_title(f"{found.state}: share {found.margin_share:.4f}")
     ax.legend(frameon=False, loc="upper left")
-    _whole(ax, len(x))
 
 
-def _whole(ax: Axes, count: int) -> None:
-    """Whole numbers below the axis of so many rows."""
-    ax.set_xlim(0.5, count + 0.5)
+def _steps(ax: Axes, x: Any, y: Any, *, colour: str, label: str | None = None) -> None:
+    """Sorted values over the whole numbers x, above a dotted line at 1."""
+    ax.plot(x, y, color=colour, linewidth=style.LINE, drawstyle="steps-mid", label=label)
+    ax.axhline(1.0, color=style.QUIET, linewidth=style.LINE, linestyle=":")
+    ax.set(xlim=(0.5, len(x) + 0.5), ylim=(min(0.0, float(np.nanmin(y, initial=0.0))), None))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-_GOOD, _BAD = "#009e73", "#d55e00"
+_BAD = "#d55e00"
 # Neighbours that are named below the axis.
 _NAMED = 16
 
@@ -109,25 +89,23 @@ def optimality_picture(ax: Axes, found: Optimality) -> None:
         raise Unsupported(f"there is no tight neighbour to draw: {found.message}")
     table = found.columns()
     gaps, against = np.array(table["score_gap"]), np.array(table["decides"])
-    x = np.arange(len(gaps))
     for here, colour, mark, label in (
-        (~against, _GOOD, "o", "scores lower than the kept token"),
+        (~against, style.PROVED, "o", "scores lower than the kept token"),
         (against, _BAD, "X", "forbids, or leaves it open"),
     ):
         if here.any():
-            ax.vlines(x[here], 0.0, gaps[here], color=colour, linewidth=style.LINE)
-            ax.plot(x[here], gaps[here], mark, color=colour, markersize=6, label=label)
+            x = here.nonzero()[0]
+            ax.vlines(x, 0.0, gaps[here], color=colour, linewidth=style.LINE)
+            ax.plot(x, gaps[here], mark, color=colour, markersize=6, label=label)
     ax.axhline(0.0, color=style.INK, linewidth=style.LINE)
-    ax.set_xlim(-0.7, len(x) - 0.3)
-    if len(x) <= _NAMED:
-        named = [f"{i}:{t}" for i, t in zip(table["input"], table["token"], strict=True)]
-        ax.set_xticks(x, named)
-    low, high = min(0.0, float(gaps.min())), max(0.0, float(gaps.max()))
-    ax.set_ylim(low - 0.08 * (high - low), high + 0.4 * (high - low))
+    if len(gaps) <= _NAMED:
+        named = zip(table["input"], table["token"], strict=True)
+        ax.set_xticks(range(len(gaps)), [f"{i}:{t}" for i, t in named])
+    ax.margins(0.1, 0.3)
     ax.set(xlabel="tight neighbours, input:token", ylabel="score of kept − of neighbour")
     ax.set_title({"global": "Globally optimal", "local": "Locally optimal",
                   "neither": "Not locally optimal"}.get(found.kind, "Not decided"))  # fmt: skip
-    ax.legend(frameon=False, loc="upper left", handletextpad=0.3)
+    ax.legend(frameon=False, loc="upper left")
 
 
 @one_panel
@@ -138,22 +116,22 @@ def optima_picture(ax: Axes, found: Optima) -> None:
     table = found.columns()
     norms = np.asarray(table["least_norm"])
     x = np.arange(1, len(norms) + 1)
-    local = np.array([verdict is True for verdict in table["local"]])
-    open_ = np.array([verdict is None for verdict in table["local"]])
-    best = np.array(table["global"])
     ax.plot(x, norms, color=style.QUIET, linewidth=style.LINE, label=f"feasible: {len(x):,}")
-    for here, mark, colour, size, label in (
-        (local, "o", style.MARGIN, 6, f"locally optimal: {int(local.sum()):,}"),
-        (open_, "D", _BAD, 5, f"not decided: {int(open_.sum()):,}"),
-        (best, "*", style.INK, 12, "globally optimal"),
+    for verdict, mark, colour, label in (
+        (True, "o", style.MARGIN, "locally optimal"),
+        (None, "D", _BAD, "not decided"),
     ):
+        here = np.array([one is verdict for one in table["local"]])
         if here.any():
-            ax.plot(x[here], norms[here], mark, color=colour, markersize=size, label=label)
+            label = f"{label}: {int(here.sum()):,}"
+            ax.plot(x[here], norms[here], mark, color=colour, markersize=6, label=label)
+    best = np.array(table["global"])
+    ax.plot(x[best], norms[best], "*", color=style.INK, markersize=12, label="globally optimal")
     if norms.max() > 20 * norms[norms > 0].min(initial=norms.max()):
         ax.set_yscale("log")
     ax.set(xlabel="feasible selections, least norm first", ylabel="least norm")
     ax.set_title(f"{found.total:,} selections")
-    ax.legend(frameon=False, loc="best", handletextpad=0.4)
+    ax.legend(frameon=False, loc="best")
 
 
 # Distances below this are rounding.
@@ -191,7 +169,7 @@ def proof_picture(ax: Axes, proof: ConvergenceProof, *, steps: int | None = None
     if last < 1:
         raise Unsupported(f"steps is {steps}: give a positive number of steps to come")
     t = np.unique(np.concatenate([[0.0], np.geomspace(1, last, 200).round()]))
-    ax.plot(t, proof.bound(t), color="#009e73", linewidth=style.LINE * 1.6, label="proved bound")
+    ax.plot(t, proof.bound(t), color=style.PROVED, label="proved bound")
     ax.set_xscale("symlog", linthresh=1, linscale=0.5)
     ax.set_xlim(0, last)
     ax.set_yscale("log")
@@ -208,15 +186,12 @@ def basin_picture(ax: Axes, held: Basin) -> None:
     table = held.columns()
     some = np.isfinite(table["least_norm"])
     angle, norm = table["angle"][some], table["least_norm"][some]
-    ax.plot(angle, norm, color=style.MARGIN, linewidth=style.LINE * 1.5)
-    ax.set_yscale("log")
     top = float(norm.max()) * 1.5
-    ax.fill_between(angle, norm, top, color=style.MARGIN, alpha=0.12, linewidth=0)
-    ax.set_ylim(top=top)
-    ax.set_xlim(left=0)
-    ax.text(0.03, 0.93, "held, proved", transform=ax.transAxes, color=style.MARGIN, va="top")
+    ax.semilogy(angle, norm, color=style.MARGIN, linewidth=style.LINE * 1.5)
+    ax.fill_between(angle, norm, top, color=style.MARGIN, alpha=0.12, label="held, proved")
     ax.set(xlabel="angle to the max-margin direction, degrees", ylabel="‖W‖ of the start")
-    ax.set_title(f"{held.optimizer}, steps up to {held.lr:g}")
+    ax.set(title=f"{held.optimizer}, steps up to {held.lr:g}", xlim=(0, None), ylim=(None, top))
+    ax.legend(frameon=False, loc="upper left")
 
 
 # What `plot()` draws, by kind of result.

@@ -14,7 +14,6 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from attsvm.plotting import style
 from attsvm.plotting.style import (
-    COLOURS,
     DPI,
     FAINT,
     INK,
@@ -22,11 +21,6 @@ from attsvm.plotting.style import (
     check_format,
     write_figure,
 )
-from attsvm.problem.problem import Problem
-from attsvm.problem.tokens import Tokens
-from attsvm.solvers.solve import solve
-
-_COLOURS = list(COLOURS.values())
 
 
 @dataclass(frozen=True)
@@ -81,8 +75,8 @@ def panels(columns: int = 1, rows: int = 1, **options: Any) -> tuple[Figure, lis
     """A figure and its axes, row by row."""
     size = options.pop("figsize", (SIZE[0], SIZE[1] * (1.0 if rows == 1 else 0.8 * rows)))
     figure = Figure(figsize=size, dpi=DPI, layout=ConstrainedLayoutEngine())
-    grid = figure.subplots(rows, columns, squeeze=False, **options)
-    return figure, [axes for line in grid for axes in line]
+    parts = figure.subplots(rows, columns, squeeze=False, **options)
+    return figure, [axes for line in parts for axes in line]
 
 
 def band(axes: Axes, x: Any, y: Any, *, colour: str, label: str, linestyle: str = "-") -> None:
@@ -107,7 +101,7 @@ def level(axes: Axes, y: float, text: str = "") -> None:
         )
 
 
-def _grid(count: int) -> tuple[Figure, list[Axes]]:
+def grid(count: int) -> tuple[Figure, list[Axes]]:
     """A figure with so many panels, at most three to a row."""
     columns = min(count, 3 if count != 4 else 2)
     rows = -(-count // columns)
@@ -116,13 +110,13 @@ def _grid(count: int) -> tuple[Figure, list[Axes]]:
     axes = figure.subplots(rows, columns, squeeze=False)
     listed = [ax for row in axes for ax in row]
     for spare in listed[count:]:
-        spare.set_axis_off()
+        spare.remove()
     return figure, listed[:count]
 
 
 def phase_figure(maps: Sequence[Map], labels: Labels) -> Figure:
     """Shares as colours over two parameters, one panel for each value of a third."""
-    figure, axes = _grid(len(maps))
+    figure, axes = grid(len(maps))
     values = np.concatenate([np.ravel(m.values) for m in maps])
     known = values[np.isfinite(values)]
     share = bool(len(known)) and known.min() >= 0.0 and known.max() <= 1.0
@@ -158,11 +152,11 @@ def _ticks(values: Sequence[Any]) -> tuple[list[int], list[str]]:
 
 def curve_figure(panels: Sequence[Panel], labels: Labels, *, log: bool | str = False) -> Figure:
     """Lines with bands over one parameter, one panel for each value of another."""
-    figure, axes = _grid(len(panels))
+    figure, axes = grid(len(panels))
     marked = False
     for ax, panel in zip(axes, panels, strict=True):
         for k, curve in enumerate(panel.curves):
-            colour = _COLOURS[k % len(_COLOURS)]
+            colour = CYCLE[k % len(CYCLE)]
             texts = any(isinstance(x, str) for x in curve.x)
             x = np.arange(len(curve.x)) if texts else np.array(curve.x, dtype=float)
             ax.fill_between(x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
@@ -190,11 +184,6 @@ def curve_figure(panels: Sequence[Panel], labels: Labels, *, log: bool | str = F
     return figure
 
 
-# Distinct under every common colour blindness (Okabe and Ito).
-_CYCLE = style.CURVES[1:]
-_MARKS = ("o", "s", "^", "D", "v", "P")
-
-
 def draw_hunt(
     file: Path, arrays: Mapping[str, Any], rises: Sequence[tuple[int, float]], *, title: str
 ) -> None:
@@ -205,117 +194,52 @@ def draw_hunt(
     """
     check_format(file)
     with style.styled():
-        figure = Figure(figsize=(8.0, 3.8), layout=ConstrainedLayoutEngine(wspace=0.07))
-        figure.suptitle(title, x=0.01, ha="left", fontsize=style.HEADING, fontweight="bold")
-        if "X" in arrays:
-            left, right = figure.subplots(1, 2)
-            (_draw_order if "marks" in arrays else _draw_instance)(left, arrays)
+        figure = Figure(figsize=(8.0, 3.8), layout="constrained")
+        style.headline(figure, title)
+        *left, right = figure.subplots(1, 2 if "X" in arrays else 1, squeeze=False)[0]
+        for axes in left:
+            _draw_instance(axes, arrays)
+        right.set(title="Largest violation so far", xlabel="instances tried", ylabel="violation")
+        right.axhline(0.0, color=FAINT, linewidth=1.0, zorder=0)
+        if rises:
+            right.set_xscale("log")
+            right.set_yscale("symlog", linthresh=1e-3)
+            right.step(*np.transpose(rises), where="post", color=CYCLE[0], marker=".")
         else:
-            right = figure.subplots()
-        _draw_rises(right, rises, found=bool(arrays))
+            right.set_title("No instance met the premises")
         write_figure(figure, file)
 
 
 def _draw_instance(axes: Axes, arrays: Mapping[str, Any]) -> None:
+    """Tokens in the plane, rings round those of the highest score, and the start p0; tokens of
+    other dimensions as a table of entries."""
     X = np.asarray(arrays["X"], dtype=np.float64)
-    if X.shape[2] > 2:
-        _draw_table(axes, X)
-        return
-    if X.shape[2] == 1:
-        X = np.concatenate([X, np.zeros_like(X)], axis=2)
-        # Inputs in rows of their own: on one line they would hide each other.
-        X[:, :, 1] -= np.arange(len(X))[:, None]
-    labels = arrays.get("y", np.ones(len(X)))
-    scores = None
-    if "v" in arrays:
-        scores = labels[:, None] * (np.asarray(arrays["X"]) @ arrays["v"]) + 0.0  # no −0
-    places: dict[tuple[float, float], list[str]] = {}
-    for i, tokens in enumerate(X):
-        colour, mark = _CYCLE[i % len(_CYCLE)], _MARKS[i % len(_MARKS)]
-        best = 0 if scores is None else int(scores[i].argmax())
-        name = f"input {i}" + ("" if labels[i] == 1 else ", y = −1")
-        axes.plot(*tokens.T, mark, color=colour, markersize=6, label=name, alpha=0.8)
-        axes.plot(*tokens[best], mark, color=colour, markersize=13, fillstyle="none")
-        for t, x in enumerate(tokens):
-            label = f"{i}.{t}" + (
-                "" if scores is None else f" ({scores[i, t]:g})".replace("-", "−")
-            )
-            places.setdefault((float(x[0]), float(x[1])), []).append(label)
-    for place, words in places.items():
-        axes.annotate("\n".join(words), place, xytext=(7, 6), textcoords="offset points",
-                      fontsize=7)  # fmt: skip
-    _draw_start(axes, arrays, X)
-    what = "kept" if scores is None else "best"
-    axes.set_title(f"Tokens input.token{'' if scores is None else ' (score)'}, ring: {what}")
-    axes.set(xlabel="x₁", ylabel="x₂" if np.asarray(arrays["X"]).shape[2] > 1 else "")
-    if np.asarray(arrays["X"]).shape[2] == 1:
-        axes.set_yticks([])
-    axes.margins(0.25)
-    axes.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(0.0, -0.16), ncol=3)
-
-
-def _draw_start(axes: Axes, arrays: Mapping[str, Any], X: Any) -> None:
-    """The direction of the start or point p0, as an arrow of the tokens' size."""
-    if "p0" not in arrays or np.asarray(arrays["X"]).shape[2] != 2:
-        return
-    p = np.asarray(arrays["p0"], dtype=np.float64)
-    size = float(np.linalg.norm(p))
-    if size == 0:
-        return
-    x, y = max(float(np.abs(X).max()), 0.5) * p / size
-    reach = (float(x), float(y))
-    axes.plot(*reach, alpha=0.0)  # so that the arrow is inside the frame
-    axes.annotate("", reach, (0, 0), arrowprops={"arrowstyle": "->", "color": style.INK})
-    label = f"p₀ = ({p[0]:g}, {p[1]:g})".replace("-", "−")
-    axes.annotate(label, reach, xytext=(6, -10), textcoords="offset points", fontsize=7.5)
-
-
-def _draw_order(axes: Axes, arrays: Mapping[str, Any]) -> None:
-    """Tokens of sentences at the height of their entry, an arrow from each to those below it."""
-    X = np.asarray(arrays["X"], dtype=np.float64)
-    best = solve(Problem.of(Tokens(X), [0] * len(X)))
-    u = np.zeros(X.shape[2]) if best.W is None else np.asarray(best.W)[:, 0]
-    for hi, lo in X.argmax(axis=2):
-        axes.annotate("", (lo, u[lo]), (hi, u[hi]),
-                      arrowprops={"arrowstyle": "->", "color": style.QUIET, "shrinkA": 9,
-                                  "shrinkB": 9})  # fmt: skip
-    axes.plot(np.arange(len(u)), u, "o", color=_CYCLE[0], markersize=15)
-    for t, height in enumerate(u):
-        axes.annotate(str(t), (t, height), ha="center", va="center", color="white", fontsize=8)
-    axes.set_xticks(range(len(u)))
-    axes.margins(0.12)
-    axes.set_title("Tokens, an arrow: above")
-    axes.set(xlabel="token (the last is the query)", ylabel="entry of the column")
-
-
-def _draw_table(axes: Axes, X: Any) -> None:
-    """Tokens of more than two dimensions: their entries, one row per token."""
     n, T, d = X.shape
-    flat = X.reshape(n * T, d)
-    most = max(float(np.abs(flat).max()), 1.0)
-    axes.imshow(flat, cmap="PuOr", vmin=-2 * most, vmax=2 * most, aspect="auto")
-    for i, row in enumerate(flat):
-        for j, x in enumerate(row):
-            axes.annotate(f"{x:g}".replace("-", "−"), (j, i), ha="center", va="center", fontsize=8)
-    for i in range(1, n):
-        axes.axhline(i * T - 0.5, color=style.INK, linewidth=0.8)
-    axes.set_yticks(range(n * T), [f"{i}.{t}" for i in range(n) for t in range(T)])
-    axes.set_xticks(range(d))
-    axes.set(xlabel="dimension", ylabel="input.token", title="Tokens")
-
-
-def _draw_rises(axes: Axes, rises: Sequence[tuple[int, float]], *, found: bool) -> None:
-    axes.set_title("Largest violation so far")
-    axes.set(xlabel="instances tried", ylabel="violation")
-    axes.axhline(0.0, color=style.FAINT, linewidth=1.0, zorder=0)
-    if not rises:
-        axes.annotate("no premises were met", (0.5, 0.5), xycoords="axes fraction", ha="center")
+    names = [f"{i}.{t}" for i in range(n) for t in range(T)]
+    if d != 2:
+        flat = X.reshape(n * T, d)
+        most = 2 * max(float(np.abs(flat).max()), 1.0)
+        axes.imshow(flat, cmap="PuOr", vmin=-most, vmax=most, aspect="auto")
+        for (row, column), x in np.ndenumerate(flat):
+            axes.text(column, row, f"{x:g}", ha="center", va="center", fontsize=8)
+        axes.set_yticks(range(n * T), names)
+        axes.set(title="Tokens", xlabel="dimension", ylabel="input.token", xticks=range(d))
         return
-    tried, best = np.array(rises, dtype=np.float64).T
-    axes.step(tried, best, where="post", color=_CYCLE[0], marker=".")
-    axes.set_xscale("log")
-    axes.set_yscale("symlog", linthresh=1e-3)
-    if found:
-        axes.plot(tried[-1], best[-1], "o", color=_CYCLE[1])
-        axes.annotate("found", (tried[-1], best[-1]), xytext=(-8, -3), ha="right",
-                      textcoords="offset points", fontsize=7.5)  # fmt: skip
+    labels = arrays.get("y", np.ones(n))
+    scores = labels[:, None] * (X @ arrays["v"]) if "v" in arrays else None
+    for i, tokens in enumerate(X):
+        axes.plot(
+            *tokens.T, "o", color=CYCLE[i % len(CYCLE)], label=f"input {i}, y = {labels[i]:g}"
+        )
+        best = 0 if scores is None else int(scores[i].argmax())
+        axes.plot(*tokens[best], "o", color=style.INK, markersize=13, fillstyle="none")
+    for k, (name, (x, y)) in enumerate(zip(names, X.reshape(-1, 2), strict=True)):
+        score = "" if scores is None else f" ({scores.ravel()[k]:g})"
+        axes.annotate(name + score, (x, y), (7, 6), textcoords="offset points", fontsize=7)
+    if "p0" in arrays and np.any(arrays["p0"]):
+        p = 0.8 * np.abs(X).max() * np.asarray(arrays["p0"]) / np.linalg.norm(arrays["p0"])
+        axes.quiver(0, 0, *p, angles="xy", scale_units="xy", scale=1, label="direction of p0")
+    kept = "kept" if scores is None else "best"
+    axes.set(title=f"Tokens input.token (score), ring: {kept}", xlabel="x₁", ylabel="x₂")
+    axes.margins(0.25)
+    axes.legend(frameon=False, fontsize=7)

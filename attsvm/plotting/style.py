@@ -5,7 +5,6 @@ A `Picture` is a Figure that keeps the style it was drawn in; files are written 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
@@ -15,11 +14,9 @@ from typing import Any
 
 import matplotlib.style
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import Formatter, LogFormatterMathtext, NullLocator
 
 from attsvm._utils.expected import one_of
 from attsvm._utils.files import beside
@@ -34,6 +31,7 @@ QUIET = "#6b6b6b"
 FAINT = "#d9d9d9"
 MARGIN = "#0072b2"  # lines; the strip between them has the opacity below
 STRIP_OPACITY = 0.10
+PROVED = "#009e73"
 
 # One colour per norm: the set of Okabe and Ito, made to differ under every common colour blindness,
 # without its yellow, which is too light on white.
@@ -102,18 +100,9 @@ _SETTINGS: dict[str, Any] = {
     "pdf.fonttype": 42,  # fonts as they are: publishers refuse the other kind
 }
 # In print: eight points everywhere, finer lines, titles that do not shout.
+_SIZES = ("axes.titlesize", "axes.labelsize", "xtick.labelsize", "ytick.labelsize")
 _PAPER: dict[str, Any] = {
-    **dict.fromkeys(
-        (
-            "font.size",
-            "axes.titlesize",
-            "axes.labelsize",
-            "xtick.labelsize",
-            "ytick.labelsize",
-            "legend.fontsize",
-        ),
-        8.0,
-    ),
+    **dict.fromkeys(("font.size", *_SIZES, "legend.fontsize"), 8.0),
     "axes.titleweight": "normal",
     "axes.titlepad": 4.0,
     "axes.linewidth": 0.6,
@@ -200,6 +189,11 @@ def finish(figure: Figure, look: str) -> Figure:
     return figure
 
 
+def headline(figure: Figure, words: str) -> None:
+    """Write one line on top of a figure, from the left."""
+    figure.suptitle(words, x=0.01, ha="left", weight="bold", fontsize=HEADING)
+
+
 def one_panel(drawing: Callable[..., None]) -> Callable[..., Figure]:
     """The picture of a result in the one panel that `drawing(axes, result, **options)` fills.
 
@@ -228,57 +222,6 @@ def step_axis(ax: Axes, last: int) -> None:
     ax.set_xscale("symlog", linthresh=1, linscale=max(0.12 * np.log10(last), 0.1))
     ax.set_xlim(0, last * 1.1)
     ax.set_xlabel("step")
-
-
-_RAISED = str.maketrans("0123456789-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
-_POWER = re.compile(r"\^\{([-−]?\d+)\}")
-
-
-class PlainPowers(Formatter):
-    """What another formatter writes, its powers in raised digits."""
-
-    def __init__(self, inner: Formatter) -> None:
-        self.inner = inner
-
-    def set_locs(self, locs: Any) -> None:
-        """The places of all ticks, of which the other formatter leaves some without a number."""
-        self.inner.set_locs(locs)
-
-    def __call__(self, x: float, pos: int | None = None) -> str:
-        """The number of a tick."""
-        return plain_power(self.inner(x, pos))
-
-
-def plain_power(marked: str) -> str:
-    r"""The plain text of a number in matplotlib's markup.
-
-    >>> plain_power(r"$\mathdefault{-2\times10^{-3}}$")
-    '−2·10⁻³'
-    """
-    if not marked.startswith("$"):
-        return marked
-    inside = marked.strip("$").removeprefix(r"\mathdefault{").removesuffix("}")
-    inside += "}" * (inside.count("{") - inside.count("}"))
-    raised = _POWER.sub(lambda found: found[1].translate(_RAISED), inside)
-    return raised.replace(r"\times", "·").replace("-", "−")
-
-
-def plain_ticks(figure: Figure) -> None:
-    """Set the numbers of logarithmic axes in plain text, and leave out ticks without a number.
-
-    The small ticks stay where fewer than two large ones are in sight.
-    """
-    for ax in figure.axes:
-        for axis in (ax.xaxis, ax.yaxis):
-            if not isinstance(axis.get_major_formatter(), LogFormatterMathtext):
-                continue
-            low, high = sorted(axis.get_view_interval())
-            seen = [place for place in axis.get_majorticklocs() if low <= place <= high]
-            axis.set_major_formatter(PlainPowers(axis.get_major_formatter()))
-            if len(seen) > 1:
-                axis.set_minor_locator(NullLocator())
-            elif isinstance(axis.get_minor_formatter(), LogFormatterMathtext):
-                axis.set_minor_formatter(PlainPowers(axis.get_minor_formatter()))
 
 
 def check_format(file: Path) -> None:
@@ -311,13 +254,8 @@ def write_figure(figure: Figure, *files: Path, title: str = "", about: str = "")
 
 
 def place_parts(figure: Figure) -> None:
-    """Place the parts of a figure once and for all, before it is written to several files.
-
-    Else they are placed anew for each file, and it is drawn twice for it.
-    """
+    """Place the parts of a figure once and for all, before it is written to several files."""
     engine = figure.get_layout_engine()
-    if engine is None:
-        return
-    engine.execute(figure)
-    with rc_context({"figure.constrained_layout.use": False, "figure.autolayout": False}):
-        figure.set_layout_engine(None)
+    if engine is not None:
+        engine.execute(figure)
+        figure.set_layout_engine("none")

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.errors import BadTokens
@@ -21,7 +22,7 @@ from attsvm.next_token.training.outcome import (
 )
 from attsvm.next_token.training.train import Stages
 from attsvm.plotting import style
-from attsvm.plotting.style import Picture, finish, sheet, step_axis
+from attsvm.plotting.style import Picture, finish, headline, sheet, step_axis
 from attsvm.theory import measures
 from attsvm.theory.comparison import ComparedRun, Comparison
 from attsvm.theory.convergence.prover import Since
@@ -31,13 +32,7 @@ from attsvm.training.path import Path
 
 # Distances below this are rounding.
 _FLOOR = 1e-16
-_STATE = {
-    "converges": "#009e73",
-    "at a locally optimal selection": "#0072b2",
-    "saturated": "#d55e00",
-    "undecided": "#6b6b6b",
-    "unknown": "#6b6b6b",
-}
+_WIDE = style.LINE * 1.4
 
 
 def path_picture(
@@ -65,12 +60,10 @@ def path_picture(
         figure, grid = sheet(look, columns=3, size=(10.0, 4.0))
         axes = grid.ravel()
         _loss(axes[0], path, instance)
+        _attention(axes[1], path, instance)
         if found is None:
-            changed = int(path.changed[instance].max(initial=0))
-            _attention(axes[1], path, changed, style.QUIET, instance)
             _norms(axes[2], path, instance)
         else:
-            _attention(axes[1], path, found.changed, _STATE[found.state], instance)
             _limit(axes[2], path, found, instance, proved)
         for ax in axes:
             step_axis(ax, int(path.steps[-1]))
@@ -87,19 +80,13 @@ def _mark_state(
     if proved is None and found.state == "converges":
         since = None  # proved at the end; since when was not asked
     if figure.look == "screen":
-        figure.suptitle(
-            _run_headline(path, found, since),
-            x=0.01,
-            ha="left",
-            weight="bold",
-            fontsize=style.HEADING,
-            color=_STATE[found.state] if path.diverged < 0 else _STATE["saturated"],
-        )
+        headline(figure, _run_headline(path, found, since))
+    colour = style.PROVED if proved is not None else style.QUIET
     for ax in axes:
         if since is not None:
-            ax.axvspan(since, ax.get_xlim()[1], color=_STATE[found.state], alpha=0.07, linewidth=0)
-        if proved is not None and ax is not axes[2]:
-            ax.axvline(proved.step, color=_STATE["converges"], linewidth=style.LINE)
+            ax.axvspan(since, ax.get_xlim()[1], color=colour, alpha=0.07, linewidth=0)
+        if proved is not None and ax is not axes[2]:  # there the proved bound begins
+            ax.axvline(proved.step, color=colour, linewidth=style.LINE)
 
 
 def _since(path: Path, found: Outcome, b: int) -> int | None:
@@ -122,9 +109,8 @@ def _run_headline(path: Path, found: Outcome, since: int | None) -> str:
 
 
 def _loss(ax: Axes, path: Path, b: int) -> None:
-    ax.plot(path.steps, path.loss[:, b], color=style.INK, linewidth=style.LINE * 1.4)
-    ax.set_title("Loss and gradient")
-    ax.set_ylabel("loss")
+    ax.plot(path.steps, path.loss[:, b], color=style.INK, linewidth=_WIDE)
+    ax.set(title="Loss and gradient", ylabel="loss")
     twin = ax.twinx()
     size = path.log_gradient[:, b] / np.log(10)
     twin.plot(path.steps, size, color=style.MARGIN, linewidth=style.LINE)
@@ -136,33 +122,21 @@ def _norms(ax: Axes, path: Path, b: int) -> None:
     for k, (name, block) in enumerate(path.weights.items()):
         with np.errstate(over="ignore"):
             size = np.linalg.norm(block[:, b].reshape(len(path.steps), -1), axis=1)
-        ax.plot(path.steps, size, label=f"‖{name}‖", linewidth=style.LINE * 1.4, **style.curve(k))
-    ax.set_title("What is trained")
-    ax.set_ylabel("Frobenius norm")
+        ax.plot(path.steps, size, label=f"‖{name}‖", linewidth=_WIDE, **style.curve(k))
+    ax.set(title="What is trained", ylabel="Frobenius norm")
     ax.set_ylim(bottom=0)
     ax.legend(frameon=False, loc="upper left")
 
 
-def _attention(ax: Axes, path: Path, changed: int | None, colour: str, b: int) -> None:
+def _attention(ax: Axes, path: Path, b: int) -> None:
     least = path.top_attention[:, b].min(axis=1)
     ax.plot(path.steps, path.top_attention[:, b], color=style.QUIET, linewidth=0.7, alpha=0.7)
-    ax.plot(path.steps, least, color=style.INK, linewidth=style.LINE * 1.4)
-    if changed:
-        ax.axvline(changed, color=colour, linewidth=style.LINE, linestyle=":")
-        # The text is on the side of the line that has more space.
-        late = np.log1p(changed) > 0.5 * np.log1p(path.steps[-1])
-        ax.annotate(
-            "last change",
-            (changed, 0.0),
-            (-4 if late else 4, 5),
-            color=colour,
-            textcoords="offset points",
-            ha="right" if late else "left",
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0},
-        )
-    ax.set_ylim(0, 1.03)
-    ax.set_title("Attention on the top token")
-    ax.set_ylabel("probability; thick: least sure input")
+    ax.plot(path.steps, least, color=style.INK, linewidth=_WIDE)
+    title = "Attention on the top token"
+    if changed := int(path.changed[b].max(initial=0)):
+        ax.axvline(changed, color=style.MARGIN, linewidth=style.LINE, linestyle=":")
+        title = "Attention (dotted: last change)"
+    ax.set(title=title, ylim=(0, 1.03), ylabel="probability; thick: least sure input")
 
 
 def _limit(ax: Axes, path: Path, found: Outcome, b: int, proved: Since | None) -> None:
@@ -170,68 +144,31 @@ def _limit(ax: Axes, path: Path, found: Outcome, b: int, proved: Since | None) -
     if best is None or best.W is None:
         label = "no norm is predicted" if best is None else f"no limit here: {best.status}"
         ax.text(0.5, 0.5, label, transform=ax.transAxes, ha="center")
-        ax.set_title("Way to the limit")
-        ax.set_yticks([])
+        ax.set(title="Way to the limit", yticks=[])
         return
     W = path.matrices()[:, b]
     with np.errstate(over="ignore", invalid="ignore"):
-        apart = 1 - np.asarray(measures.correlation(W, best))
-        short = 1 - np.asarray(measures.margin_share(W, best))
-    apart, short = np.maximum(apart, _FLOOR), np.maximum(short, _FLOOR)
-    wide = style.LINE * 1.4
-    ax.plot(
-        path.steps,
-        apart,
-        color=style.colour(best.norm.name),
-        label="1 − correlation",
-        linewidth=wide,
-    )
-    drawn = np.concatenate([apart, short])
+        apart = np.maximum(1 - np.asarray(measures.correlation(W, best)), _FLOOR)
+        short = np.maximum(1 - np.asarray(measures.margin_share(W, best)), _FLOOR)
+    colour = style.colour(best.norm.name)
+    ax.plot(path.steps, apart, color=colour, label="1 − correlation", linewidth=_WIDE)
     if proved is not None and proved.proof.theorem == "tube":
         later = slice(proved.record, None)
         bound = proved.proof.bound_at(W[later])
-        ax.plot(
-            path.steps[later],
-            bound,
-            color=_STATE["converges"],
-            linewidth=wide,
-            label="the same, proved bound",
-        )
-        drawn = np.concatenate([drawn, bound])
-    ax.plot(
-        path.steps,
-        short,
-        color=style.INK,
-        linestyle="dashed",
-        linewidth=wide * 0.8,
-        label="1 − certified margin share",
-    )
-    ax.set_yscale("log")
+        ax.plot(path.steps[later], bound, color=style.PROVED, linewidth=_WIDE,
+                label="the same, proved bound")  # fmt: skip
+    label = "1 − certified margin share"
+    ax.plot(path.steps, short, color=style.INK, ls="dashed", linewidth=style.LINE, label=label)
+    ax.plot([], [], ls="none", label=f"gap of the certificate: {max(best.gap, _FLOOR):.1e}")
+    drawn = np.concatenate([line.get_ydata() for line in ax.lines])
     drawn = drawn[np.isfinite(drawn)]
     top = np.log10(drawn.max(initial=1.0))
     low = min(np.log10(drawn.min(initial=1.0)), top - 2)
-    gap = max(best.gap, _FLOOR)
-    named = f"gap of the certificate: {gap:.1e}"
-    if gap >= 10**low:
-        ax.axhline(gap, color=style.QUIET, linewidth=style.LINE, linestyle=":", label=named)
-    else:  # below what is drawn: its number is enough
-        ax.plot([], [], linestyle="none", label=named)
-    # The lowest three tenths are kept free for the legend.
-    high = 10 ** (top + 0.05 * (top - low))
-    ax.set_ylim(10 ** (low - 0.5 * (top - low)), high)
-    if proved is not None:
-        ax.plot([proved.step] * 2, [10**low, high], color=_STATE["converges"], linewidth=style.LINE)
+    # The lowest third is kept free for the legend.
+    ax.set(yscale="log", ylim=(10 ** (low - 0.5 * (top - low)), 10 ** (top + 0.05 * (top - low))))
     predicted = best.norm.name == found.limit.norm
     ax.set_title(f"Way to the {best.norm.name} {'limit' if predicted else 'solution'}")
-    ax.legend(
-        facecolor="white",
-        edgecolor="none",
-        framealpha=0.85,
-        loc="lower left",
-        borderaxespad=0.2,
-        borderpad=0.2,
-        handlelength=1.6,
-    )
+    ax.legend(frameon=False, loc="lower left", borderaxespad=0.2, borderpad=0.2)
 
 
 # Panels side by side, on a screen and in print.
@@ -243,99 +180,71 @@ _NAME = 40
 def comparison_picture(found: Comparison, *, look: str = "screen") -> Figure:
     """A panel per norm, one for the direction, one for the proofs; a curve per run.
 
-    In each norm the runs whose limit theory places there are drawn thick: these should reach 0.
+    In each norm the runs whose limit theory places there are drawn thick: these should reach 0. The
+    direction is drawn of runs whose limit is unique.
     """
     names = [name if len(name) <= _NAME else name[: _NAME - 1] + "…" for name in found.names]
-    shown = [(k, run) for k, run in enumerate(found.runs) if run.path is not None]
-    last = max((int(run.path.steps[-1]) for _, run in shown if run.path is not None), default=1)
+    shown = [(k, run, run.path) for k, run in enumerate(found.runs) if run.path is not None]
+    last = max((int(path.steps[-1]) for _, _, path in shown), default=1)
+    across = _ACROSS[look]
+    rows = -(-(len(found.norms) + 2) // across)
     with style.styled(look):
-        figure, axes = _panels(len(found.norms) + 2, look, len(names))
-        for ax, norm in zip(axes, found.norms, strict=False):
-            _shares(ax, shown, norm)
-        direction, proof = axes[len(found.norms) : len(found.norms) + 2]
-        _direction(direction, shown)
-        _proofs(proof, shown, [names[k] for k, _ in shown], last)
-        across = _ACROSS[look]
-        for k, ax in enumerate(axes):
+        high = 1.45 * rows + 0.16 * -(-len(names) // 2) + 0.1
+        size = (style.COLUMN, high) if look == "paper" else (11.0, 0.9 + 2.5 * rows)
+        pads = ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.03, wspace=0.03, hspace=0.04)
+        figure = Picture(figsize=size, look=look, layout=pads)
+        axes = figure.subplots(rows, across, squeeze=False).ravel().tolist()
+        for spare in axes[len(found.norms) + 2 :]:
+            spare.remove()
+        *norms, direction, proofs = axes[: len(found.norms) + 2]
+        for ax, norm in zip(norms, found.norms, strict=True):
+            for k, run, path in shown:
+                wide = 2.0 if run.norm == norm else 1.1
+                _distance(ax, path, run.shares[norm], k, wide)
+            _label(ax, f"{norm} norm", "1 − margin share")
+        for k, run, path in shown:
+            best = None if run.outcome is None else run.outcome.certificate
+            if best is not None and np.isfinite(best.norm.ball(1.0, 1.0)):
+                _distance(direction, path, run.correlation, k, 1.4)
+        _label(direction, "Direction of own limit", "1 − correlation")
+        _proofs(proofs, shown, [names[k] for k, _, _ in shown])
+        for k, ax in enumerate(axes[: len(found.norms) + 2]):
             step_axis(ax, last)
             if look == "paper":  # few numbers, so that they stand apart
                 powers = range(int(np.log10(max(last, 1))) + 1)
                 ax.set_xticks([10**p for p in powers if p % 2 == 0 or last < 1000])
-            if ax is not proof and k + across < len(axes):
+            if ax is not proofs and k + across < len(norms) + 2:
                 ax.set_xlabel("")
-        _legend(figure, axes[0], shown, names, look)
+        _legend(figure, [(k, run) for k, run, _ in shown], names, look)
         if look == "screen":
-            figure.suptitle(_comparison_headline(found), x=0.01, ha="left", weight="bold",
-                            fontsize=style.HEADING)  # fmt: skip
+            headline(figure, _comparison_headline(found))
         return finish(figure, look)
 
 
-def _panels(count: int, look: str, curves: int) -> tuple[Picture, list[Axes]]:
-    """A sheet with so many panels, and space for a legend below."""
-    across = _ACROSS[look]
-    rows = -(-count // across)
-    if look == "paper":
-        size = (style.COLUMN, 1.45 * rows + 0.16 * -(-curves // 2) + 0.1)
-        pads = ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.02, wspace=0.02, hspace=0.02)
-    else:
-        size = (11.0, 0.9 + 2.5 * rows)
-        pads = ConstrainedLayoutEngine(wspace=0.03, hspace=0.05)
-    figure = Picture(figsize=size, look=look, layout=pads)
-    axes = figure.subplots(rows, across, squeeze=False).ravel().tolist()
-    for spare in axes[count:]:
-        spare.remove()
-    return figure, axes[:count]
+def _distance(ax: Axes, path: Path, share: Floats, k: int, wide: float) -> None:
+    """The line 1 − share along a run."""
+    apart = np.maximum(1 - share, _FLOOR)
+    ax.plot(path.steps, apart, linewidth=style.LINE * wide, zorder=1 + wide, **style.curve(k))
 
 
-def _shares(ax: Axes, shown: list[tuple[int, ComparedRun]], norm: str) -> None:
-    lowest = 1.0
-    for k, run in shown:
-        if run.path is None:
-            continue
-        short = np.maximum(1 - run.shares[norm], _FLOOR)
-        own = run.norm == norm
-        ax.plot(run.path.steps, short, linewidth=style.LINE * (2.0 if own else 1.1),
-                zorder=3 if own else 2, **style.curve(k))  # fmt: skip
-        lowest = min(lowest, float(np.nanmin(short, initial=1.0)))
-    ax.set_yscale("log")
-    ax.set_ylim(max(min(lowest, 0.1) * 0.6, _FLOOR), 1.6)
-    ax.set_title(f"{norm} norm")
-    ax.set_ylabel("1 − margin share")
+def _label(ax: Axes, title: str, what: str) -> None:
+    """Name a panel of distances, on a logarithmic axis that goes down to the least of them."""
+    least = min((float(np.nanmin(line.get_ydata(), initial=0.1)) for line in ax.lines), default=0.1)
+    ax.set(title=title, ylabel=what, yscale="log", ylim=(max(0.6 * least, _FLOOR), 2.0))
 
 
-def _direction(ax: Axes, shown: list[tuple[int, ComparedRun]]) -> None:
-    """Distance from the direction of the run's own limit, where that is unique."""
-    lowest, left_out = 1.0, False
-    for k, run in shown:
-        best = None if run.outcome is None else run.outcome.certificate
-        if run.path is None or best is None or not np.isfinite(best.norm.ball(1.0, 1.0)):
-            left_out = True
-            continue
-        apart = np.maximum(1 - run.correlation, _FLOOR)
-        ax.plot(run.path.steps, apart, linewidth=style.LINE * 1.4, **style.curve(k))
-        lowest = min(lowest, float(np.nanmin(apart, initial=1.0)))
-    ax.set_yscale("log")
-    ax.set_ylim(max(min(lowest, 0.1) * 0.6, _FLOOR), 2.5)
-    ax.set_title("Direction of own limit")
-    ax.set_ylabel("1 − correlation")
-    if left_out:
-        ax.text(0.98, 0.97, "unique limits alone", transform=ax.transAxes, ha="right", va="top",
-                color=style.QUIET, fontsize="small")  # fmt: skip
-
-
-def _proofs(ax: Axes, shown: list[tuple[int, ComparedRun]], names: list[str], last: int) -> None:
+def _proofs(ax: Axes, shown: list[tuple[int, ComparedRun, Path]], names: list[str]) -> None:
     """A bar for each run from the step on from which it is proved to converge."""
-    for row, (k, run) in enumerate(shown):
-        end = None if run.path is None else int(run.path.steps[-1])
-        if run.proved is not None and end is not None:
-            ax.plot([run.proved.step, max(end, run.proved.step)], [row, row], linewidth=5,
-                    solid_capstyle="butt", color=style.curve(k)["color"])  # fmt: skip
-            ax.plot([run.proved.step], [row], "|", color=style.INK, markersize=8)
+    for row, (k, run, path) in enumerate(shown):
+        if run.proved is not None:
+            since, end = run.proved.step, int(path.steps[-1])
+            ax.barh(row, end - since, left=since, height=0.3, color=style.curve(k)["color"])
+            ax.plot(since, row, "|", color=style.INK, markersize=8)
         else:
             proof = None if run.outcome is None else run.outcome.proof
             label = "no theorem" if proof is None else "not proved"
-            ax.text(0.04, row, label, transform=ax.get_yaxis_transform(), va="center",
-                    color=style.QUIET, fontsize="small")  # fmt: skip
+            place = ax.get_yaxis_transform()
+            ax.text(0.04, row, label, transform=place, va="center", fontsize="small")
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.set_title("Proved since")
@@ -343,12 +252,10 @@ def _proofs(ax: Axes, shown: list[tuple[int, ComparedRun]], names: list[str], la
 
 
 def _legend(
-    figure: Figure, ax: Axes, shown: list[tuple[int, ComparedRun]], names: list[str], look: str
+    figure: Figure, shown: list[tuple[int, ComparedRun]], names: list[str], look: str
 ) -> None:
-    lines = [ax.plot([], [], linewidth=style.LINE * 1.6, **style.curve(k))[0] for k, _ in shown]
-    labels = []
-    for k, run in shown:
-        labels.append(names[k] if run.norm is None else f"{names[k]} → {run.norm}")
+    lines = [Line2D([], [], linewidth=style.LINE * 1.6, **style.curve(k)) for k, _ in shown]
+    labels = [names[k] if r.norm is None else f"{names[k]} → {r.norm}" for k, r in shown]
     columns = 2 if look == "paper" else max(1, min(len(labels), 120 // (8 + max(map(len, labels)))))
     figure.legend(lines, labels, loc="outside lower left", ncols=columns, frameon=False,
                   handlelength=2.6, columnspacing=1.2)  # fmt: skip
@@ -390,107 +297,67 @@ class Curves:
     colour: str = style.MARGIN
 
 
-@dataclass(frozen=True, eq=False)
-class StageRow:
-    """A row of three panels: what is trained (W), what its loss is called, and the curves."""
-
-    matrix: str
-    loss: str
-    curves: tuple[Curves, ...]
-
-
 def stages_picture(both: Stages, *, look: str = "screen") -> Figure:
     """The picture of both stages, each beside the solution of its own problem."""
     return sentences_picture(sentence_outcome(SentenceRun.of(both, both.sentences)), look=look)
 
 
 def sentences_picture(found: SentenceOutcome, *, look: str = "screen") -> Figure:
-    """Loss, direction and norm of each matrix that was trained on sentences."""
-    run, rows = found.run, []
-    for name, path in (("W_ov", run.decoder), ("W_kq", run.attention)):
-        if path is None:
-            continue
-        W = path.weights[name][:, 0]
-        with np.errstate(all="ignore"):
-            apart = np.asarray(bregman(W, found.certificates[name].W, 2.0))
-            size = np.linalg.norm(W, axis=(1, 2))
-        above, label = path.loss[:, 0], "loss"
-        if name == "W_kq" and found.infimum is not None and path is not run.decoder:
-            above, label = excesses(run, path, found.infimum), "L − L⋆"
-        curves = Curves(path.steps, above[:, None], apart[:, None], size[:, None])
-        rows.append(StageRow(name, label, (curves,)))
-    paths = [path for path in (run.decoder, run.attention) if path is not None]
-    steps = " and ".join(dict.fromkeys(f"{int(path.steps[-1]):,}" for path in paths))
-    headline = f"{run.model}, {paths[-1].config['optimizer']}: {steps} steps"
+    """Loss, direction and norm of each matrix that was trained on sentences.
+
+    Three panels per row; per column in print, where the headline is left to the caption.
+    """
+    run = found.run
+    paths = [(n, p) for n, p in (("W_ov", run.decoder), ("W_kq", run.attention)) if p is not None]
     with style.styled(look):
-        return _rows_figure(rows, headline, look=look)
+        size = (10.0, 0.6 + 2.9 * len(paths))
+        figure, grid = sheet(look, rows=len(paths), columns=3, size=size, across=len(paths))
+        grid = grid.T if look == "paper" else grid
+        if look == "screen":
+            steps = " and ".join(dict.fromkeys(f"{int(path.steps[-1]):,}" for _, path in paths))
+            headline(figure, f"{run.model}, {paths[-1][1].config['optimizer']}: {steps} steps")
+        for axes, (name, path) in zip(grid, paths, strict=True):
+            W = path.weights[name][:, 0]
+            with np.errstate(all="ignore"):
+                apart = np.asarray(bregman(W, found.certificates[name].W, 2.0))
+                norm = np.linalg.norm(W, axis=(1, 2))
+            above, label = path.loss[:, 0], "loss"
+            if name == "W_kq" and found.infimum is not None and path is not run.decoder:
+                above, label = excesses(run, path, found.infimum), "L − L⋆"
+            curves = Curves(path.steps, above[:, None], apart[:, None], norm[:, None])
+            draw_row(list(axes), curves, matrix=name, loss=label)
+        return figure
 
 
-def _rows_figure(rows: Sequence[StageRow], headline: str, *, look: str = "screen") -> Figure:
-    """Three panels per row, per column in print, where the headline is left to the caption."""
-    size = (10.0, 0.6 + 2.9 * len(rows))
-    figure, grid = sheet(look, rows=len(rows), columns=3, size=size, across=len(rows))
-    grid = grid.T if look == "paper" else grid
-    if look == "screen":
-        figure.suptitle(headline, x=0.01, ha="left", weight="bold", fontsize=style.HEADING)
-    for axes, row in zip(grid, rows, strict=True):
-        draw_row(list(axes), row)
-    return figure
-
-
-def draw_row(axes: Sequence[Axes], row: StageRow) -> None:
+def draw_row(axes: Sequence[Axes], curves: Curves, *, matrix: str, loss: str) -> None:
     """Draw three panels: the median of the runs, the range of all of them shaded.
 
     An exponential law is straight in the first, a power of the step in the second.
     """
-    loss, direction, norm = axes
-    exact: list[Curves] = []
-    for curves in row.curves:
-        _curve(loss, curves, curves.above)
-        if np.nanmax(curves.apart, initial=-1.0) >= _EXACT:
-            _curve(direction, curves, np.maximum(curves.apart, _EXACT))
-        else:
-            exact.append(curves)
-        _curve(norm, curves, curves.norm)
-    loss.set(yscale="log", ylabel=row.loss, title=f"{row.matrix}: loss")
-    direction.set(xscale="log", ylabel="1 − correlation", title=f"{row.matrix}: direction")
-    alone = len(exact) == len(row.curves)
-    if alone:
-        direction.set(xlim=(1, max(float(row.curves[0].steps[-1]), 2.0)), yticks=[])
-    else:
+    first, direction, norm = axes
+    _curve(first, curves, curves.above)
+    _curve(norm, curves, curves.norm)
+    first.set(yscale="log", ylabel=loss, title=f"{matrix}: loss")
+    direction.set(xscale="log", ylabel="1 − correlation", title=f"{matrix}: direction")
+    if np.nanmax(curves.apart, initial=-1.0) >= _EXACT:
+        _curve(direction, curves, np.maximum(curves.apart, _EXACT))
         direction.set_yscale("log")
-    for k, curves in enumerate(exact):
+    else:
         known = bool(np.isfinite(curves.apart).any())
         label = f"exact (below {_EXACT:g})" if known else "not known"
-        direction.text(
-            0.5,
-            (0.5 if alone else 0.04) + 0.08 * k,
-            f"{curves.name}: {label}" if curves.name else label,
-            transform=direction.transAxes,
-            color=curves.colour,
-            ha="center",
-        )
-    norm.set(ylabel=f"‖{row.matrix}‖", title=f"{row.matrix}: norm")
+        direction.text(0.5, 0.5, label, transform=direction.transAxes, ha="center")
+        direction.set(xlim=(1, max(float(curves.steps[-1]), 2.0)), yticks=[])
+    norm.set(ylabel=f"‖{matrix}‖", title=f"{matrix}: norm")
     for ax in axes:
         ax.set_xlabel("step")
-    if any(curves.name for curves in row.curves):
+    if curves.name:
         norm.legend(frameon=False, loc="upper left")
 
 
 def _curve(ax: Axes, curves: Curves, values: Floats) -> None:
     """The median and the range of the positive values (R, B) over the steps after the first."""
     shown = (curves.steps > 0) & (np.isfinite(values) & (values > 0)).all(axis=1)
-    if not shown.any():
-        return
-    x, y = curves.steps[shown], values[shown]
-    if y.shape[1] > 1:
-        ax.fill_between(
-            x, y.min(axis=1), y.max(axis=1), color=curves.colour, alpha=0.18, linewidth=0
-        )
-    ax.plot(
-        x,
-        np.median(y, axis=1),
-        color=curves.colour,
-        linewidth=style.LINE * 1.4,
-        label=curves.name or None,
-    )
+    x, y, colour = curves.steps[shown], values[shown], curves.colour
+    if len(x):
+        ax.fill_between(x, y.min(axis=1), y.max(axis=1), color=colour, alpha=0.18, linewidth=0)
+        ax.plot(x, np.median(y, axis=1), color=colour, linewidth=_WIDE, label=curves.name or None)

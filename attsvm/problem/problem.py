@@ -592,7 +592,7 @@ def equal_tokens(problem: Problem) -> str:
         for kept in sorted({int(problem.hi[k]), *tied.get(i, ())}):
             if np.array_equal(keys[kept], keys[lo]):
                 first, second = sorted((kept % T, lo % T))
-                return f"tokens {first} and {second} of input {i} are equal"
+                return f"the keys of tokens {first} and {second} of input {i} are equal"
     return ""
 
 

@@ -189,6 +189,8 @@ class CuttingPlanes:
             right = np.concatenate([np.zeros(J), 0.5 * r * r])
             cost = np.concatenate([-b, [0.0, 1.0]])
             bounds = np.vstack([bounds, [[0.0, np.inf], [0.0, np.inf]]])
+        if not (np.isfinite(matrix).all() and np.isfinite(right).all()):
+            return None
         for way in ("highs-ds", "highs-ipm"):
             given: dict[str, Any] = {"bounds": bounds, "method": way, "options": OPTIONS}
             end: Any = linprog(cost, A_ub=matrix, b_ub=right, **given)

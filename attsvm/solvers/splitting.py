@@ -326,8 +326,10 @@ class SquaredProx:
 
         low, high = self._bracket(excess)
         below, above = excess(low), excess(high)
-        side = 0
+        side, t = 0, high
         for _ in range(HALVINGS):
+            if below == above:  # both are zero
+                break
             # False position; an end that stays twice counts half, so that it moves as well.
             t = (low * above - high * below) / (above - below)
             value = excess(t)

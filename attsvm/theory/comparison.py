@@ -91,16 +91,7 @@ class ComparedRun(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Table):
-    """Runs on the same tokens, in the order they were asked for; norms: those compared in.
-
-    >>> import attsvm
-    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]], labels=[1])
-    >>> found = attsvm.compare(
-    ...     tokens, optimizers=["ngd", "sign"], models=["prompt"], head=[0.2, 0.7], steps=300
-    ... )
-    >>> found.names, found.norms
-    (('ngd', 'sign'), ('frobenius', 'max', 'l1'))
-    """
+    """Runs on the same tokens, in the order they were asked for; norms: those compared in."""
 
     runs: tuple[ComparedRun, ...]
     norms: tuple[str, ...]

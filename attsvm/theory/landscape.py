@@ -13,7 +13,6 @@ Theory: [tarzanagh2023maxmargin], [tarzanagh2023svm].
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,47 +32,6 @@ from attsvm.training.losses import Loss, loss_of
 from attsvm.training.models import model_of
 from attsvm.training.models.gradient.batch import Batch
 from attsvm.training.models.model import Evaluation, evaluate, log_norm
-
-
-@dataclass(frozen=True)
-class Preference:
-    """The least (k_opt − k_t)ᵀ (−∇L) z_i over inputs and tokens, and where it is."""
-
-    least: Signed
-    input: int
-    token: int
-
-
-@dataclass(frozen=True, eq=False)
-class LeastCosine:
-    """The least cosine of −∇L(W) with a direction that was found, at W; negative: a witness.
-
-    sampled: the least over the samples alone. tried: the number of points. The search proves
-    nothing when the cosine is positive.
-    """
-
-    cosine: float
-    W: Floats
-    sampled: float
-    tried: int
-
-    @property
-    def witness(self) -> bool:
-        """Whether moving along the direction raises the loss at W."""
-        return self.cosine < 0
-
-
-@dataclass(frozen=True, eq=False)
-class LabelMargin:
-    """ν, an upper estimate of the label-margin constant, and the attention (n, T) it is met at.
-
-    margin: Γ, the label margin of the kept tokens; tried: the number of mixtures.
-    """
-
-    constant: float
-    margin: float
-    attention: Floats
-    tried: int
 
 
 def all_tight(certificate: Certificate) -> bool | None:
@@ -97,21 +55,18 @@ def equal_scores(tokens: Tokens, head: Any) -> bool:
 
 def initial_gradient_condition(
     tokens: Tokens, head: Any, *, loss: str | Loss = "logistic", W0: Any = None
-) -> Preference:
-    """Whether the gradient at W0 (zero unless given) prefers the best token of every input.
+) -> Signed:
+    """The least of (k_opt − k_t)ᵀ (−∇L(W0)) z_i over inputs i and tokens t ≠ opt.
 
-    The least of (k_opt − k_t)ᵀ (−∇L(W0)) z_i over i and t ≠ opt, with its witness: positive
-    exactly when the condition holds.
+    It is positive exactly when the gradient at W0 (zero unless given) prefers the best token of
+    every input.
     """
     problem = Problem.of(tokens, Selection.best(tokens, head))
     shape = problem.shape
     W = np.zeros(shape) if W0 is None else np.asarray(W0, dtype=np.float64).reshape(shape)
     found = _at(tokens, head, loss, W[None])
     G = found.gradient.direction["W"][0]
-    rows = problem.margins(-G)
-    k = int(rows.argmin())
-    i, _, t = (int(x) for x in problem.rows[k])
-    return Preference(_signed(rows[k], float(found.gradient.log_scale["W"][0])), i, t)
+    return _signed(float(problem.margins(-G).min()), float(found.gradient.log_scale["W"][0]))
 
 
 def descent_along(
@@ -135,12 +90,13 @@ def least_descent(
     samples: int = 2000,
     rounds: int = 60,
     seed: int = 0,
-) -> LeastCosine:
-    """The least cosine of −∇L(W) with the direction over ‖W‖_F ≤ radius that a search finds.
+) -> tuple[float, Floats]:
+    """The least cosine of −∇L(W) with the direction over ‖W‖_F ≤ radius that a search finds, and W.
 
     Samples: directions uniform on the sphere, norms log-uniform over (radius/1000, radius). Then
     `rounds` of a local search from the lowest ones: random changes of shrinking size, the better
-    point kept. A negative cosine is a witness that the loss rises along the direction there.
+    point kept. A negative cosine is a witness that the loss rises along the direction there; a
+    positive one proves nothing.
     """
     D = _direction(direction)
     draw = np.random.default_rng(seed)
@@ -148,8 +104,6 @@ def least_descent(
     unit /= np.linalg.norm(unit, axis=(1, 2), keepdims=True)
     W = unit * radius * 10.0 ** draw.uniform(-3, 0, (samples, 1, 1))
     cosines = _cosines(tokens, head, loss, W, D)
-    sampled = float(cosines.min())
-    tried = samples
     keep = cosines.argsort()[: min(8, samples)]
     best, low = W[keep], cosines[keep]
     children = 16
@@ -162,14 +116,13 @@ def least_descent(
         moved *= np.minimum(1.0, radius / norms)
         found = _cosines(tokens, head, loss, moved.reshape(-1, *D.shape), D)
         found = found.reshape(len(best), children)
-        tried += found.size
         pick = found.argmin(axis=1)
         rows = np.arange(len(best))
         better = found[rows, pick] < low
         best = np.where(better[:, None, None], moved[rows, pick], best)
         low = np.where(better, found[rows, pick], low)
     k = int(low.argmin())
-    return LeastCosine(float(low[k]), best[k], sampled, tried)
+    return float(low[k]), best[k]
 
 
 def label_margin_constant(
@@ -180,13 +133,13 @@ def label_margin_constant(
     samples: int = 100,
     shares: tuple[float, ...] = (0.01, 0.1, 0.3, 1.0),
     seed: int = 0,
-) -> LabelMargin:
+) -> float:
     """ν of the joint theorems: the best v-margin on mixed tokens is at most Γ − ν max_i q_i.
 
-    q_i is the attention of input i off its kept token. The least (Γ − margin)/max q over mixtures
-    that were tried: each single token at each share of attention, and random mixtures of all
-    inputs. It can only fall with more mixtures: an upper estimate of the constant, and a value
-    that is not positive is a witness that the assumption fails.
+    Γ is the label margin of the kept tokens, q_i the attention of input i off its own. The least
+    (Γ − margin)/max q over mixtures that were tried: each single token at each share of attention,
+    and random mixtures of all inputs. It can only fall with more mixtures: an upper estimate of the
+    constant, and a value that is not positive is a witness that the assumption fails.
     """
     keep = Selection.of(tokens, keep)
     best = solve(Problem.of_labels(tokens, keep), norm).require()
@@ -207,7 +160,7 @@ def label_margin_constant(
         mixtures.append((1 - q) * start + q * off)
     X = Batch.of(tokens).values[0]
     labels = np.asarray(tokens.labels)
-    margin, least, where = 1.0 / best.lower, np.inf, start
+    margin, least = 1.0 / best.lower, np.inf
     for s in mixtures:
         q = float((1.0 - s[np.arange(tokens.n), alpha]).max())
         if q <= 0:
@@ -216,9 +169,8 @@ def label_margin_constant(
         found = solve(Problem.from_rows(rows), norm)
         # Without a separating v the best margin over the ball is 0, at v = 0.
         value = (margin - (1.0 / found.upper if np.isfinite(found.upper) else 0.0)) / q
-        if value < least:
-            least, where = value, s
-    return LabelMargin(float(least), margin, where, len(mixtures))
+        least = min(least, value)
+    return float(least)
 
 
 def _signed(value: float, log_scale: float) -> Signed:

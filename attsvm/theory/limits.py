@@ -640,25 +640,18 @@ class Limit(Table):
             "premises": [asdict(p) for p in self.premises],
         }
 
-    @property
-    def _first(self) -> str:
-        return f"{self.model}, {self.optimizer}: {self.norm or 'no known norm'} ({self.word})"
-
     def _card(self) -> Summary:
         facts = {"status": self.status, "statement": self.statement}
         if self.references:
             facts["references"] = ", ".join(self.references)
+        rows = self.columns()
         table = {
-            "premise": [p.name for p in self.premises],
-            "here": [_MARKS[p.holds] for p in self.premises],
-            "what the data say": [p.detail for p in self.premises],
+            "premise": rows["premise"],
+            "here": [_MARKS[holds] for holds in rows["holds"]],
+            "what the data say": rows["detail"],
         }
-        return Summary("Limit", self._first, facts, table)
-
-    def __str__(self) -> str:
-        cited = " ".join([self.statement, *(f"[{key}]" for key in self.references)])
-        listed = [f"  {_MARKS[p.holds]}: {p.name} ({p.detail})" for p in self.premises]
-        return "\n".join([self._first, cited, *listed])
+        said = f"{self.model}, {self.optimizer}: {self.norm or 'no known norm'} ({self.word})"
+        return Summary("Limit", said, facts, table)
 
 
 def predict(

@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats, numbers, rectangular
+from attsvm._utils.arrays import Floats, numbers
 from attsvm._utils.expected import expect, listed, number, positive
 from attsvm.certificate import Certificate
 from attsvm.certificate.bounds import above, margin_error, worst_margin
@@ -24,7 +24,6 @@ from attsvm.errors import BadTokens, Infeasible, NotConverged, Unsupported
 from attsvm.norms import Norm, norm_of
 from attsvm.norms.entrywise import power_norm
 from attsvm.norms.matrix import singular
-from attsvm.problem.selection import Kept, Selection
 
 # Singular values below this share of the largest do not count to the rank.
 RANK_SHARE = 1e-4
@@ -110,19 +109,6 @@ def margin_share(W: Matrices, target: Certificate | Sequence[Certificate]) -> An
     >>> round(float(margin_share([[3.0], [4.0]], best)), 6)
     0.2
     """
-    return margin_share_bounds(W, target)[0]
-
-
-def margin_share_bounds(W: Matrices, target: Certificate | Sequence[Certificate]) -> Any:
-    """Bounds (lower, upper) on the margin share of each matrix, from those on the least norm.
-
-    >>> import attsvm
-    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
-    >>> best = attsvm.solve(attsvm.Problem.of(tokens, [0]))
-    >>> lower, upper = margin_share_bounds([[3.0], [4.0]], best)
-    >>> round(float(lower), 6), round(float(upper), 6)
-    (0.2, 0.2)
-    """
     array = _matrices(W)
     many: list[Certificate] = (
         [target] if isinstance(target, Certificate) else listed(target, "target", of="Certificates")
@@ -134,10 +120,8 @@ def margin_share_bounds(W: Matrices, target: Certificate | Sequence[Certificate]
     for certificate in many:
         _check(certificate)
     stack = array.reshape(-1, *array.shape[-2:])
-    pairs = [_share(M, many[k % len(many)]) for k, M in enumerate(stack)]
-    lower, upper = np.array(pairs).reshape(-1, 2).T
-    shape = array.shape[:-2]
-    return lower.reshape(shape)[()], upper.reshape(shape)[()]
+    found = np.array([_share(M, many[k % len(many)]) for k, M in enumerate(stack)])
+    return found.reshape(array.shape[:-2])[()]
 
 
 def _check(certificate: Certificate) -> None:
@@ -151,48 +135,21 @@ def _check(certificate: Certificate) -> None:
         raise Unsupported("a soft margin has no margin share: solve without a budget C")
 
 
-def _share(W: Floats, certificate: Certificate) -> tuple[float, float]:
-    """Bounds on the share of one matrix (d, dq); its margin is rounded down, then up."""
+def _share(W: Floats, certificate: Certificate) -> float:
+    """A lower bound on the share of one matrix (d, dq); its margin is rounded down."""
     if not np.isfinite(W).all():
-        return np.nan, np.nan
+        return np.nan
     problem, norm, shape = certificate.problem, certificate.norm, certificate.problem.shape
     margins, rows = problem.margins(W), problem.row_norms
     error = margin_error(shape) * float(np.linalg.norm(W)) * rows
     asked = problem.b > 0
     if not asked.any():
         raise Unsupported("every right-hand side is 0: there is no margin to share")
-    if ((margins + error)[asked] <= 0).any() or ((margins + error)[~asked] < 0).any():
-        return 0.0, 0.0
+    if ((margins + error)[asked] <= 0).any() or ((margins - error)[~asked] < 0).any():
+        return 0.0
     b = problem.b[asked]
-    value = float(norm.value(W))
-    highest = float(((margins + error)[asked] / b).min()) * (1 + norm.rounding(shape)) / value
-    upper = min(1.0, highest * certificate.upper)
-    if ((margins - error)[~asked] < 0).any():
-        return 0.0, upper
     worst = worst_margin(shape, W, margins=margins[asked], row_norms=rows[asked], b=b)
-    return min(float(certificate.lower / above(norm, shape, W, float(worst))), 1.0), upper
-
-
-def attention_on(selection: Kept, probabilities: Any) -> Any:
-    """The attention mass on the selected tokens, mean over inputs, for attention (..., n, T).
-
-    selection: a Selection, booleans (..., n, T), or an index per input (..., n).
-
-    >>> float(attention_on([0, 1], [[0.75, 0.25], [0.5, 0.5]]))
-    0.625
-    """
-    s = numbers(probabilities, "probabilities")
-    kept = (
-        selection.kept if isinstance(selection, Selection) else rectangular(selection, "selection")
-    )
-    if kept.dtype.kind in "iu" and s.ndim >= 2 and kept.shape[-1:] == s.shape[-2:-1]:
-        kept = kept[..., None] == np.arange(s.shape[-1])
-    if kept.dtype != np.bool_ or s.ndim < 2 or kept.shape[-2:] != s.shape[-2:]:
-        raise BadTokens(
-            f"selection has shape {kept.shape} and type {kept.dtype} for attention {s.shape}: "
-            "it must be an index per input, or booleans with the same inputs and tokens"
-        )
-    return np.where(kept, s, 0.0).sum(axis=-1).mean(axis=-1)[()]
+    return min(float(certificate.lower / above(norm, shape, W, float(worst))), 1.0)
 
 
 def sparsity(s: Any) -> Any:
@@ -207,19 +164,6 @@ def sparsity(s: Any) -> Any:
     top = s.max(axis=-1, keepdims=True, initial=0.0)
     u = np.divide(s, top, out=np.full(s.shape, np.nan), where=top > 0)
     return (u.sum(axis=-1) ** 2 / (u**2).sum(axis=-1))[()]
-
-
-def effective_rank(W: Matrices) -> Any:
-    """exp of the entropy of σ/Σσ of each matrix: r for r equal singular values; nan for zero.
-
-    >>> float(effective_rank([[2.0, 0.0], [0.0, 2.0]]))
-    2.0
-    """
-    s = _singular(W)
-    total = s.sum(axis=-1, keepdims=True)
-    share = np.divide(s, total, out=np.full(s.shape, np.nan), where=total > 0)
-    logs = np.log(share, out=np.zeros(share.shape), where=share > 0)
-    return np.exp(-(share * logs).sum(axis=-1))[()]
 
 
 def rank(W: Matrices, *, share: float = RANK_SHARE) -> Any:
@@ -240,29 +184,6 @@ def size(W: Matrices, norm: str | Norm = "frobenius") -> Any:
     (5.0, 7.0)
     """
     return norm_of(norm).value(_matrices(W))
-
-
-def growth(W: Matrices, log_t: Any, *, norm: str | Norm = "frobenius") -> Floats:
-    """The local exponent d log‖W‖ / d log t of the records (R, ...): 1 where the norm grows like t,
-    about 1/log t where it grows like log t.
-
-    log_t (R,): the log of each record's time; records at t = 0 or with a zero matrix give nan.
-
-    >>> t = np.array([1.0, 10.0, 100.0])
-    >>> growth(t[:, None, None] * np.eye(2), np.log(t)).round(6)
-    array([1., 1., 1.])
-    """
-    sizes = np.asarray(size(W, norm))
-    clock = numbers(log_t, "log_t").astype(np.float64)
-    if sizes.ndim == 0 or clock.shape != sizes.shape[:1]:
-        raise BadTokens(f"log_t has shape {clock.shape} for norms of shape {sizes.shape}")
-    good = np.isfinite(clock) & (sizes.reshape(len(sizes), -1) > 0).all(axis=1)
-    out = np.full(sizes.shape, np.nan)
-    if good.sum() > 1:
-        if not (np.diff(clock[good]) > 0).all():
-            raise BadTokens("log_t must increase from record to record")
-        out[good] = np.gradient(np.log(sizes[good]), clock[good], axis=0)
-    return out
 
 
 def _matrices(W: Matrices) -> Floats:

@@ -258,14 +258,6 @@ class Optima(Table):
     best: the globally optimal selection (n,); local: verdicts on the locally optimal (and
     undecided) ones, each with its certificate, least norm first; solves, infeasible: how many
     problems were solved and how many prefixes were cut as infeasible; norm: the name of the norm.
-
-    >>> import attsvm
-    >>> from attsvm.datasets import EXAMPLES
-    >>> a = EXAMPLES["sphere"](3, 4, 3, seed=1)
-    >>> tokens = attsvm.Tokens(a["X"], queries=a["z"], labels=a["y"])
-    >>> found = attsvm.local_optima(tokens, a["v"])
-    >>> found.total, len(found.choices), len(found.local), found.best
-    (64, 64, 8, array([0, 1, 1]))
     """
 
     total: int

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from attsvm._utils.arrays import Bools, Floats, Ints, detached
+from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.expected import positive, whole_instance
 from attsvm._utils.files import finite
 from attsvm._utils.result import Summary, Table, draw
@@ -33,10 +33,10 @@ from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_sets import supporting
 from attsvm.theory import measures
 from attsvm.theory.convergence import ConvergenceProof
-from attsvm.theory.convergence.prover import Prover, prover, prover_of
+from attsvm.theory.convergence.prover import Prover, head_at, prover, prover_of
 from attsvm.theory.limits import Limit, LimitCase, limit_of, predict_case, reach_of
 from attsvm.theory.optima import Optimality, optimality, verdict_on
-from attsvm.training.heads import HEADS, Head, head_of
+from attsvm.training.heads import Head, head_of
 from attsvm.training.losses import Loss, loss_of
 from attsvm.training.models import MODELS, Model, SentenceModel, with_head
 from attsvm.training.models.gradient.attention import attend
@@ -256,9 +256,9 @@ def _read_path(
     params, first = path.at(-1), path.at(0)
     if form.trains_head:
         made = with_head(form, config.get("head") or "linear").reads(params)
-        read = _unit_head(_read_head(made, tokens, b))
+        read = _unit_head(head_at(made, tokens, b))
     else:
-        read = _read_head(head, tokens, b)
+        read = head_at(head, tokens, b)
     custom = config.get("outside", ())
     if loss_of(loss).name not in ("logistic", config["loss"]):
         raise Unsupported(f"this run's loss is {config['loss']!r}: leave loss out")
@@ -317,9 +317,9 @@ def _read_weights(
     if form.trains_head:
         if head is not None:
             raise Unsupported("the weights hold a decoder v: leave head out")
-        read = _read_head(blocks["v"], tokens, 0)
+        read = head_at(blocks["v"], tokens, 0)
     else:
-        read = _read_head(head, tokens, instance)
+        read = head_at(head, tokens, instance)
     if read is None:
         raise BadTokens("the head is missing: give head=v, the vector that reads the pooled tokens")
     params = {name: block[None] for name, block in blocks.items()}
@@ -364,20 +364,6 @@ def _read_weights(
     return case, known, found
 
 
-def _read_head(head: Any, tokens: Tokens, instance: int) -> Head | None:
-    """The head of one instance, from a vector, a stack of them, a tensor or a Head; a custom Head
-    is for all instances."""
-    if head is None:
-        return None
-    made = head_of(detached(head), tokens.d)
-    if type(made) not in HEADS.values() or len(getattr(made, made.block)) == 1:
-        return made
-    block = getattr(made, made.block)
-    b = whole_instance(instance, len(block))
-    fields: dict[str, Any] = {made.block: block[b : b + 1]}
-    return replace(made, **fields)  # type: ignore[type-var]
-
-
 def _unit_head(head: Head | None) -> Head | None:
     """A trained linear head at size one: it may be of any, and its scores are only compared."""
     v = None if head is None else head.vector
@@ -416,13 +402,13 @@ def until_margin_share(
     *,
     norm: str | Norm = "frobenius",
     share: float = 0.99,
-    model: Model | None = None,
+    model: Model,
 ) -> Callable[[int, Blocks, Evaluation], bool]:
     """A `stop` for `train`: every selection is certified locally optimal, every W has the share.
 
     share: the certified margin share in `norm` at which a run may end; it does not show that a
     longer run would keep its selection. Checked at recorded steps only. For models with a fixed
-    linear head; model: a custom one.
+    linear head.
     """
     listed = [tokens] if isinstance(tokens, Tokens) else list(tokens)
     heads = np.broadcast_to(np.atleast_2d(head), (len(listed), listed[0].d))
@@ -432,13 +418,7 @@ def until_margin_share(
         least = np.take_along_axis(found.logs, found.top[:, :, None], 2).min()
         if not recorded(step) or least < np.log(DECIDED):
             return False
-        form = model
-        for one in MODELS.values():
-            if form is None and not one.trains_head and set(one.shapes(1, 1, 1, 1)) == set(params):
-                form = one
-        if form is None:
-            raise Unsupported(f"no listed model has the blocks {', '.join(params)}: give model=…")
-        W = form.matrix(params)
+        W = model.matrix(params)
         for b, instance in enumerate(listed):
             key = (b, *(int(t) for t in found.top[b]))
             if key not in known:

@@ -76,16 +76,10 @@ class RateFit:
     """A shape fitted to the tail of a run: value ≈ e^log_constant · shape(t).
 
     log_constant and exponent (None for a fixed shape) with their standard errors; window: the
-    range of log t looked at, bins: the observations in it; rms: the root mean square error in log
-    units; goodness: the share of the variance of log value explained; drift: by how much (in log
-    units, at most over the window) the fits of its two halves differ (halves by the shape's own
-    s, so by t for an exponential); miss: the error of the early half's fit on the late half of
-    log t, block by block.
-
-    >>> t = np.arange(1, 2000)
-    >>> found = fit(t, 3 / t, "t^-a")
-    >>> round(found.exponent, 6), found.rms < 1e-9, found.settled
-    (1.0, True, True)
+    range of log t looked at; goodness: the share of the variance of log value explained; drift: by
+    how much (in log units, at most over the window) the fits of its two halves differ (halves by
+    the shape's own s, so by t for an exponential); miss: the error of the early half's fit on the
+    late half of log t, block by block.
     """
 
     shape: str
@@ -94,17 +88,9 @@ class RateFit:
     exponent: float | None
     exponent_error: float | None
     window: tuple[float, float]
-    bins: int
-    rms: float
     goodness: float
     drift: float
     miss: float
-
-    @property
-    def constant(self) -> float:
-        """e^log_constant; 0 or inf where that leaves the range of floats."""
-        with np.errstate(over="ignore", under="ignore"):
-            return float(np.exp(self.log_constant))
 
     @property
     def settled(self) -> bool:
@@ -114,22 +100,12 @@ class RateFit:
         """
         return self.drift <= float(np.log1p(DRIFT))
 
-    def log_values(self, log_t: Any) -> Floats:
-        """The log of the fitted value at these log t, for drawing."""
-        s = SHAPES[self.shape].s(np.asarray(log_t, dtype=np.float64))
-        return self.log_constant + (s if self.exponent is None else -self.exponent * s)
-
 
 @dataclass(frozen=True)
 class RateComparison:
     """Fits ranked by how well the early half of the window predicts the late half.
 
     verdict: the name of the best shape, or 'not yet asymptotic'; reason: one sentence on why.
-
-    >>> t = np.arange(2, 5000)
-    >>> found = compare(t, 1 / t)
-    >>> found.verdict, found.decided, found.fits[0].shape
-    ('t^-a', True, 't^-a')
     """
 
     fits: tuple[RateFit, ...]
@@ -152,7 +128,7 @@ def fit(times: Any, values: Any, shape: str, *, clock: Clock = "t", tail: float 
     >>> import numpy as np
     >>> t = np.arange(1, 2000)
     >>> found = fit(t, 3 / t**0.5, "t^-a")
-    >>> round(found.constant, 6), round(found.exponent, 6), found.settled
+    >>> round(float(np.exp(found.log_constant)), 6), round(found.exponent, 6), found.settled
     (3.0, 0.5, True)
     """
     if shape not in SHAPES:
@@ -261,8 +237,6 @@ def _fitted(l: Floats, y: Floats, name: str) -> RateFit:
         float(theta[1] / top) if shape.free else None,
         float(error[1] / top) if shape.free else None,
         (float(l[0]), float(l[-1])),
-        len(u),
-        float(np.sqrt(np.mean(residual**2))),
         goodness,
         drift,
         miss,

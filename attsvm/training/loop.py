@@ -164,6 +164,8 @@ class FastSteps:
     """The steps of a kernel, at most `most` per call, on instances of `inputs` inputs each.
 
     lr, normalized, decay: those of `StepSizes`. records: how many are kept per decade of steps.
+    anchored: the kernel begins again at every record, so a run goes on from its last record on the
+    grid.
     """
 
     kernel: Kernel
@@ -173,6 +175,7 @@ class FastSteps:
     normalized: bool
     decay: float = 0.0
     records: int = PER_DECADE
+    anchored: bool = False
 
     def __call__(
         self,
@@ -280,8 +283,8 @@ class TrainingTask:
     loss_and_grad(params): loss and gradient. graded(params): the same with the gradient's graded
     form, for optimizers that ask for it; None: there is none. infimum(): the infimum of the loss
     (B,), for optimizers that need it. ahead: a kernel that takes the steps it can by itself, or
-    None. facts: model, loss, … as JSON has them. objects: those parts that are objects of one's
-    own. trace: digits that change with the data; None: they are not followed.
+    None; anchored: see `FastSteps`. facts: model, loss, … as JSON has them. objects: those parts
+    that are custom objects. trace: digits that change with the data; None: they are not followed.
     """
 
     size: int
@@ -295,6 +298,7 @@ class TrainingTask:
     facts: dict[str, Any]
     objects: dict[str, Any] = field(default_factory=dict)
     trace: str | None = None
+    anchored: bool = False
 
 
 def run(

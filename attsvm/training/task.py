@@ -17,10 +17,10 @@ from attsvm.errors import BadTokens, Unsupported
 from attsvm.problem.tokens import Tokens
 from attsvm.training.config import OptimizerConfig
 from attsvm.training.heads import Head, Linear, head_of
-from attsvm.training.loop import Ahead, FastSteps, Kernel, TrainingTask
+from attsvm.training.loop import FastSteps, Kernel, TrainingTask
 from attsvm.training.losses import Loss, loss_of
 from attsvm.training.models import model_of, with_head
-from attsvm.training.models.gradient import fused
+from attsvm.training.models.gradient import fused, lanes
 from attsvm.training.models.gradient.batch import Batch, residual, shortfalls
 from attsvm.training.models.model import Evaluation, Model, evaluate
 from attsvm.training.optimizers.optimizer import Blocks
@@ -147,6 +147,7 @@ def token_task(
         return evaluate(model, params, batch, head, loss, graded=graded)
 
     given = {"model": given_model, "loss": given_loss}
+    ahead = _fused(batch, model, loss, head, config)
     return TrainingTask(
         size=batch.size,
         inputs=int(batch.keys.shape[1]),
@@ -155,7 +156,8 @@ def token_task(
         loss_and_grad=evaluate_at,
         graded=partial(evaluate_at, graded=True),
         infimum=lambda: _infimum(batch, head, loss),
-        ahead=_fused(batch, model, loss, head, config),
+        ahead=ahead,
+        anchored=ahead is not None and ahead.anchored,
         facts=facts,
         objects={family: part for family, part in given.items() if not isinstance(part, str)},
     )
@@ -179,7 +181,7 @@ def _head(head: Any, model: Model, batch: Batch) -> Head | None:
 
 def _fused(
     batch: Batch, model: Model, loss: Loss, head: Head | None, config: OptimizerConfig
-) -> Ahead | None:
+) -> FastSteps | None:
     """The fused kernel, where model, optimizer, loss and head are ones that it takes."""
     if type(head) is not Linear or not (model.fused or model.paired):
         return None
@@ -195,11 +197,14 @@ def _fused(
     given = fused.Instances(
         batch.keys, batch.values, batch.queries, batch.present, batch.labels, v, loss.code, short
     )
+    anchored = not model.paired and lanes.fits(given)
     if model.paired:
         kernel: Kernel = partial(fused.descend_factors, given, config.optimizer.ridge)
         work = 4 * T * d + 4 * min(d, dq) * (d + dq)
     else:
         kernel, work = partial(fused.descend, given), d * (4 * T + 3 * dq)
+        if anchored:
+            kernel = lanes.LaneDescent(given)
     return FastSteps(
         kernel,
         max(1, int(_CALL / (B * n * work))),
@@ -207,6 +212,7 @@ def _fused(
         lr=config.lr,
         normalized=config.optimizer.fused == "ngd",
         decay=config.decay,
+        anchored=anchored,
     )
 
 

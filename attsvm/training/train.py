@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from attsvm._utils.expected import function, whole
 from attsvm._utils.progress import Progress
@@ -15,8 +18,11 @@ from attsvm.training.losses import Loss
 from attsvm.training.models import Model
 from attsvm.training.optimizers import RuleLike
 from attsvm.training.optimizers.optimizer import Blocks
-from attsvm.training.path import Path
+from attsvm.training.path import Path, recorded
 from attsvm.training.task import token_task
+
+# A run evaluated again at its end gives the recorded loss but for rounding.
+_SAME = 1e-9
 
 
 def train_tokens(
@@ -69,8 +75,19 @@ def descend(
     else:
         config = OptimizerConfig.again(start.config, parts["optimizer"], schedule)
     task = task_of(config, parts)
+    if start is not None and task.anchored:
+        again = _on_grid(start)
+        start, steps = again, steps + int(start.steps[-1] - again.steps[-1])
     first = task.begin(init, config.seed) if start is None else _last(start, task)
     return run(task, config, first, steps, start=start, stop=stop, progress=progress)
+
+
+def _on_grid(start: Path) -> Path:
+    """The path up to its last record on the grid."""
+    end = 1 + max(r for r, step in enumerate(start.steps) if recorded(int(step), start.records))
+    names = ("steps", "loss", "log_gradient", "top", "top_attention", "clock")
+    rows = {name: getattr(start, name)[:end] for name in names}
+    return replace(start, weights={k: block[:end] for k, block in start.weights.items()}, **rows)
 
 
 def _last(start: Path, task: TrainingTask) -> Blocks:
@@ -94,4 +111,17 @@ def _last(start: Path, task: TrainingTask) -> Blocks:
         raise BadTokens(
             "the path to go on from is a run on data of another size: give it the data it came from"
         )
+    if task.trace is None:
+        _check_end(start, task, params)
     return params
+
+
+def _check_end(start: Path, task: TrainingTask, params: Blocks) -> None:
+    """Raises BadTokens unless the end of the path, evaluated again, is what it recorded."""
+    found = task.loss_and_grad(params)
+    same = np.allclose(found.loss, start.loss[-1], rtol=_SAME, atol=0, equal_nan=True)
+    if not (same and np.array_equal(found.top, start.top[-1])):
+        raise BadTokens(
+            "the path to go on from is a run on other tokens, labels or prediction head: give it "
+            "the data it came from"
+        )

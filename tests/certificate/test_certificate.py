@@ -213,7 +213,7 @@ def test_tokens_that_coincide_are_named(several):
     kept[1, 0] = several
     best = solve(Problem.of(Tokens(X), kept))
     assert best.status == "infeasible" and best.proof == "exact"
-    with pytest.raises(Infeasible, match=r"^tokens 3 and 7 of input 1 are equal \("):
+    with pytest.raises(Infeasible, match=r"^the keys of tokens 3 and 7 of input 1 are equal \("):
         best.require()
     X[1, 7] += 1e-3
     assert solve(Problem.of(Tokens(X), kept)).status == "optimal"

@@ -234,7 +234,7 @@ def test_optima_refuses(run, good, words, said):
         ("sphere --seed -1 --out x.npz", ("--seed",)),
         ("sphere --seed one --out x.npz", ("--seed",)),
         ("joint-tight --seed 1 --out x.npz", ("takes no --seed",)),
-        ("", ("name",)),
+        ("", ("NAME",)),
     ],
 )
 def test_example_refuses(run, tmp_path, words, said):
@@ -244,9 +244,3 @@ def test_example_refuses(run, tmp_path, words, said):
 
 def test_tour_needs_a_folder(run, good):
     refused(run("tour", "--out", good), "good.npz")
-
-
-def test_an_option_by_its_old_name_names_the_new_one(run):
-    done = run("train", "x.npz", "--rule", "gd")
-    assert (done.code, done.out) == (2, "")
-    assert done.err == "attsvm: the option --rule is now called --optimizer\n"

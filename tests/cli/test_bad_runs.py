@@ -28,10 +28,13 @@ PLANAR, SPHERE = EXAMPLES["multi-input-planar"](), EXAMPLES["sphere"]()
         ("--decay -1 --model prompt", ["weight decay is -1"]),
         ("--init normal:x --model prompt", ["positive number"]),
         ("--init random --model prompt", ["unknown init"]),
-        ("--init file --model prompt", ["p0"]),
+        ("--init file --model prompt", ["no array p"]),
         ("--until 2 --model prompt", ["share lies between 0 and 1"]),
-        ("--until 0.9 --model joint-prompt", ["--until needs a fixed prediction head"]),
-        ("--until 0.9 --model prompt --head relu", ["--until needs a linear prediction head"]),
+        ("--until 0.9 --model joint-prompt", ["--until 0.9 needs a fixed linear prediction head"]),
+        (
+            "--until 0.9 --model prompt --head relu",
+            ["--until 0.9 needs a fixed linear prediction head"],
+        ),
         ("--until 0.9 --model factored --optimizer adam", ["--until", "predicted norm"]),
         ("--model factored --init zero", ["exactly zero at the start", "normal:0.1"]),
         ("--lr 0 --model prompt", ["--lr is 0"]),
@@ -60,8 +63,7 @@ PLANAR, SPHERE = EXAMPLES["multi-input-planar"](), EXAMPLES["sphere"]()
         ("--queries middle", ["--queries is 'middle'", "first or last"]),
         ("--queries last --model prompt", ["prompt model needs tokens without queries"]),
         ("--queries last --sequence", ["give one"]),
-        ("--causal", ["go with --sequence"]),
-        ("--no-causal", ["go with --sequence"]),
+        ("--no-causal", ["goes with --sequence"]),
         ("--model prompt --resume nowhere.npz", ["nowhere.npz does not exist"]),
         ("--model prompt --resume tokens.npz", ["tokens.npz is not a saved path"]),
     ],
@@ -79,7 +81,7 @@ def test_words(run, tmp_path, words, said):
         ({"y": None}, "--model joint-weight", ["no array y", "labels"]),
         ({"y": [1, 1]}, "", ["y has shape (2,)"]),
         ({"y": np.zeros(6)}, "", ["y[0] is 0"]),
-        ({"v": None}, "", ["no array v", "needs a prediction head", "--head linear"]),
+        ({"v": None}, "", ["no array v", "the linear head needs it", "--head linear"]),
         ({"v": None, "penalty": 1.0}, "", ["no array v", "--head quadratic"]),
         ({"v": np.ones(3)}, "", ["v has shape (3,)"]),
         ({"v": np.full(10, np.nan)}, "", ["v[0] is nan"]),
@@ -183,14 +185,14 @@ def test_a_resumed_run_goes_on_as_before(run, tmp_path, saved, words, said):
 )
 def test_a_run_on_other_data_is_not_resumed(run, tmp_path, saved, changes):
     other = save(tmp_path / "other.npz", **{**SPHERE, **changes})
-    said = ["half.npz is a run on other tokens"]
+    said = ["the path to go on from is a run on", "give it the data it came from"]
     leaves_nothing(run, tmp_path, other, "--resume", "half.npz", said=said)
 
 
 def test_more_runs_than_one_are_not_resumed(run, tmp_path, saved):
     tokens = Tokens(SPHERE["X"], queries=SPHERE["z"], labels=SPHERE["y"])
     train([tokens, tokens], head=SPHERE["v"], steps=3).save(tmp_path / "two.npz")
-    leaves_nothing(run, tmp_path, saved, "--resume", "two.npz", said=["holds 2 runs"])
+    leaves_nothing(run, tmp_path, saved, "--resume", "two.npz", said=["data of another size"])
 
 
 def test_a_schedule_that_was_a_function_is_not_resumed(run, tmp_path, saved):
@@ -205,7 +207,7 @@ def test_a_diverged_run_is_not_resumed(run, tmp_path, saved):
     assert run("train", saved, *words).code == 0
     step = Path.load(tmp_path / "gone.npz").diverged
     leaves_nothing(
-        run, tmp_path, saved, "--resume", "gone.npz", said=[f"diverged at step {step}", "--lr"]
+        run, tmp_path, saved, "--resume", "gone.npz", said=[f"diverged at step {step}", "smaller"]
     )
 
 

@@ -12,8 +12,8 @@ from tests.conventions.tree import ROOT
 
 PAGE = (ROOT / "docs" / "glossary.md").read_text("utf-8")
 TERMS = dict(re.findall(r"^\| (.+?) \| (.+?) \|$", PAGE, re.M))
-# The left column of a table, and the matrices that stand before a word there.
-LABEL = re.compile(r"^│ (\S[^│]*?) +│", re.M)
+# The left column of a table or of a summary, and the matrices that stand before a word there.
+LABEL = re.compile(r"^(?:│ (\S[^│]*?) +│|  (?!matrix|W_)(\S.*?)  +\S)", re.M)
 MATRIX = re.compile(r"^W_(?:ov|kq) | of W_kq$")
 KNOWN = {word.replace("_", " ") for term in TERMS for word in (term, MATRIX.sub("", term))}
 
@@ -36,7 +36,12 @@ def test_words_of_reports(run, text, tmp_path, content, words):
     if words[0] == "certify":
         run("solve", "tokens.npz", "--out", "best.npz")
     done = run(*words)
-    labels = {MATRIX.sub("", word).replace("_", " ") for word in LABEL.findall(done.out)}
+    labels = {
+        MATRIX.sub("", word).replace("_", " ")
+        for pair in LABEL.findall(done.out)
+        for word in pair
+        if word
+    }
     assert done.code == 0 and labels and labels <= KNOWN
 
 

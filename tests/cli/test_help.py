@@ -7,7 +7,8 @@ import sys
 import pytest
 import typer
 
-from attsvm.cli import PANELS, app, options
+from attsvm.cli import PANELS, app
+from attsvm.cli.options import NAMES
 from attsvm.next_token.sentences import EMBEDDINGS
 from attsvm.next_token.training.gradient import READOUTS
 from attsvm.next_token.training.train import WEIGHTS
@@ -25,19 +26,13 @@ PANEL = re.compile(r"^╭─ (.+?) ─+╮$", re.M)
 
 
 def test_names_in_help_are_those_of_the_registries():
-    known = (MODELS, SENTENCE_MODELS, OPTIMIZERS, HEADS, LOSSES, SCHEDULES, NORMS)
-    listed = (
-        options.MODELS, options.SENTENCE_MODELS, options.OPTIMIZERS, options.HEADS, options.LOSSES,
-        options.SCHEDULES, options.NORMS,
-    )  # fmt: skip
-    for names, registry in zip(listed, known, strict=True):
-        assert names == tuple(registry)
-    assert (options.READOUTS, options.WEIGHTS, options.EMBEDDINGS) == (
-        READOUTS,
-        WEIGHTS,
-        EMBEDDINGS,
-    )
-    assert options.STYLES == LOOKS
+    known = {
+        "models": MODELS, "sentence_models": SENTENCE_MODELS, "optimizers": OPTIMIZERS,
+        "heads": HEADS, "losses": LOSSES, "schedules": SCHEDULES, "norms": NORMS,
+        "readouts": READOUTS, "weights": WEIGHTS, "embeddings": EMBEDDINGS, "styles": LOOKS,
+    }  # fmt: skip
+    for key, registry in known.items():
+        assert NAMES[key] == tuple(registry), key
 
 
 def test_the_main_commands_come_first(run):

@@ -90,7 +90,7 @@ def test_equal_tokens_are_an_exact_proof(run, tmp_path, words):
     done = run("solve", file, *words)
     assert done.code == 3
     assert "exact" in done.out
-    assert "Infeasible: tokens 0 and 1 of input 0 are equal" in done.err
+    assert "Infeasible: the keys of tokens 0 and 1 of input 0 are equal" in done.err
     if words:
         assert done.report["multipliers"][1] == 0 < done.report["multipliers"][0]
 

@@ -78,7 +78,7 @@ def test_table_and_figure(run, text):
     file = text(GOOD)
     done = run("train", file, "--model", "next-token", *SHORT, "--figure", "run.svg")
     assert done.code == 0 and done.err == ""
-    for word in ("realizable", "yes", "W_kq correlation", "W_ov certificate", "excess"):
+    for word in ("next-token on text.txt", "realizable", "correlation", "W_ov", "infimum"):
         assert word in done.out
     with open("run.svg", encoding="utf-8") as stream:
         assert stream.read(5) == "<?xml"
@@ -253,5 +253,5 @@ def test_unseen_sentences_that_cannot_be_asked(run, text):
     few = run(*words, "100000", "--model", "next-token")
     refused(few, "unseen sentences were found where 100000 were asked")
     mass = run(*words, "5", "--model", "next-token", "--readout", "mass")
-    refused(mass, "readout mass does not have")
+    refused(mass, "--unseen does not fit --model next-token with --readout mass")
     refused(run(*words, "5", "--model", "decoder"), "--unseen")

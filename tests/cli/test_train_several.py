@@ -95,11 +95,11 @@ def test_a_run_that_diverges_is_named(run, tokens):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--optimizer", "ngd", "--optimizer", "ngd"), "--optimizer ngd is given twice"),
-        (("--lr", "0.1", "--lr", "0.10"), "--lr 0.1 is given twice"),
-        ((*TWO, "--proof", "p.npz"), "--proof saves one proof"),
-        ((*TWO, "--resume", "p.npz"), "--resume goes on with one run"),
-        ((*TWO, "--until", "0.9"), "--until ends one run"),
+        (("--optimizer", "ngd", "--optimizer", "ngd"), "optimizers has 'ngd' twice"),
+        (("--lr", "0.1", "--lr", "0.10"), "lrs has 0.1 twice"),
+        ((*TWO, "--proof", "p.npz"), "--proof is for one run"),
+        ((*TWO, "--resume", "p.npz"), "--resume is for one run"),
+        ((*TWO, "--until", "0.9"), "--until is for one run"),
         (
             ("--optimizer", "ngd", "--optimizer", "muon", "--option", "momentum=0.9"),
             "does not fit ngd",

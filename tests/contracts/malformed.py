@@ -124,7 +124,6 @@ def special() -> dict[str, dict[str, Any]]:
         "attsvm.train": {"steps": 5, "model": "prompt", "head": v},
         "attsvm.outcome": {"model": None, "optimizer": None},
         "attsvm.compare": {"steps": 5, "models": ["prompt"], "head": v},
-        "attsvm.proofs_of_convergence": {"tokens": [tokens], "W": [W]},
         "attsvm.proof_of_convergence": {"W": W, "head": v},
         "attsvm.regpath": {
             "radii": [1.0, 10.0], "starts": 1, "scouts": 2, "head": v, "model": "prompt",
@@ -142,7 +141,6 @@ def special() -> dict[str, dict[str, Any]]:
         "attsvm.two_stages": {"steps": (5, 5)}, "attsvm.next_token.two_stages": {"steps": (5, 5)},
         "attsvm.next_token.finite_part": {"sentences": tied(), "orders": orders(tied())},
         "attsvm.Path.plot": {"found": None},
-        "attsvm.measures.growth": {"W": np.ones((1, 2, 1))},
         "attsvm.Problem": vars(attsvm.Problem.from_rows(np.eye(2), ties=np.eye(2))) | {},
         "attsvm.estimator.MaxMarginAttention.fit": {"X": squares, "y": [0, 1, 0, 1]},
         "attsvm.estimator.MaxMarginAttention": {"max_iter": 20},
@@ -151,8 +149,6 @@ def special() -> dict[str, dict[str, Any]]:
     }  # fmt: skip
     for name in ("decision_function", "predict", "attention", "predict_proba"):
         found[f"attsvm.estimator.MaxMarginAttention.{name}"] = {"X": squares}
-    for name in ("fit", "transform", "inverse_transform"):
-        found[f"attsvm.estimator.TokenScaler.{name}"] = {"X": squares}
     return found | (_of_torch() if find_spec("torch") else {})
 
 
@@ -205,12 +201,11 @@ def instances() -> dict[str, Any]:
         "Order": next(iter(orders(sentences()).values())),
     }  # fmt: skip
     if find_spec("sklearn"):
-        from attsvm.estimator import MaxMarginAttention, TokenScaler
+        from attsvm.estimator import MaxMarginAttention
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found["MaxMarginAttention"] = MaxMarginAttention(max_iter=20).fit(X, [0, 1, 0, 1])
-        found["TokenScaler"] = TokenScaler().fit(X)
     if find_spec("torch"):
         import torch
 

@@ -31,7 +31,7 @@ OTHERS = {
         # What several solvers share.
         *("unit_rows", "working_set", "linear_program", "lp_interior_point", "power", "cone"),
     },
-    "experiments.executors": {"run_tasks", "engine"},
+    "experiments.executors": {"map_tasks", "engine"},
 }
 
 

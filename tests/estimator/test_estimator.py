@@ -1,4 +1,4 @@
-"""MaxMarginAttention and TokenScaler: results, several classes, scikit-learn's conventions."""
+"""MaxMarginAttention: results, several classes, scikit-learn's conventions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from scipy.sparse import issparse
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks, get_tags
 
 from attsvm.datasets import EXAMPLES
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
-from attsvm.estimator import MaxMarginAttention, TokenScaler
+from attsvm.estimator import MaxMarginAttention
 from tests.contracts.outside import LOSS, OPTIMIZER
 from tests.tolerances import DIRECTION, GAP, ROUNDING
 
@@ -334,95 +334,40 @@ def test_other_losses_have_no_probabilities(loss):
         model.predict_proba(np.zeros((1, 1, 1)))
 
 
-@unsettled
-def test_scaler_keeps_the_axes():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((20, 5, 3)) * [1.0, 10.0, 1e-3] + [0.0, 7.0, -2.0]
-    scaler = TokenScaler()
-    made = scaler.fit_transform(X)
-    assert made.shape == X.shape
-    np.testing.assert_allclose(made.mean(axis=(0, 1)), 0.0, atol=1e-9)
-    np.testing.assert_allclose(made.std(axis=(0, 1)), 1.0, rtol=1e-9)
-    np.testing.assert_allclose(scaler.inverse_transform(made), X, rtol=1e-9, atol=1e-12)
-    assert scaler.transform(X[:2, :1]).shape == (2, 1, 3)
-    plain = TokenScaler(center=False, scale=False).fit_transform(X)
-    assert np.array_equal(plain, X)
-    assert np.array_equal(TokenScaler(scale=False).fit(X).scale_, np.ones(3))
-    single = TokenScaler().fit_transform(np.full((1, 1, 2), 0.1, np.float32))
-    assert single.dtype == np.float64 and np.array_equal(single, np.zeros((1, 1, 2)))
-    X, y = three(60)
-    line = make_pipeline(TokenScaler(), MaxMarginAttention(query=None, max_iter=100))
-    assert cross_val_score(line, 1e6 * X, y, cv=3).mean() > 0.9
-
-
-@pytest.mark.parametrize("size", [1e-300, 1e-160, 1.0, 1e160, 1e300])
-def test_scaler_of_extreme_sizes(size):
-    X = size * np.array([[[1.0, 3.0], [-1.0, 3.0]], [[1.0, 3.0], [-1.0, 3.0]]])
-    made = TokenScaler().fit_transform(X)
-    np.testing.assert_allclose(made, np.sign(X) * [1.0, 0.0], atol=1e-12)
-
-
-def test_scaler_refuses():
-    with pytest.raises(BadTokens, match=r"it must be \(n, T, d\)"):
-        TokenScaler().fit(np.zeros((3, 2)))
-    with pytest.raises(ValueError, match="NaN"):
-        TokenScaler().fit(np.full((1, 1, 1), np.nan))
-    with pytest.raises(BadTokens, match="X has 3 features, but TokenScaler is expecting 2"):
-        TokenScaler().fit(np.zeros((2, 2, 2))).transform(np.zeros((2, 2, 3)))
-
-
 # Refused in words of their own: see above.
 OTHER_WORDS = {"check_estimators_empty_data_messages", "check_fit2d_predict1d"}
 # Passed as far as the installed packages let them run.
 MAY_SKIP = {"check_array_api_input", "check_classifier_data_not_an_array"}
 
 
-class Tables:
-    """Tags of an estimator that takes tables."""
+def two_tokens(X):
+    """Rows (n, d) as inputs (n, 2, d), the second one constant; anything else as it is."""
+    if issparse(X):
+        return X
+    rows = np.asarray(X)
+    return np.stack([rows, np.ones_like(rows)], axis=1) if rows.ndim == 2 else rows
+
+
+class Rows(MaxMarginAttention):
+    """The estimator for tables."""
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = True
         return tags
 
-
-def one_token(X, *, more=0):
-    """Rows (n, d) as inputs (n, 1 + more, d), `more` of them constant; anything else as it is."""
-    if issparse(X):
-        return X
-    rows = np.asarray(X)
-    return np.stack([rows, *[np.ones_like(rows)] * more], axis=1) if rows.ndim == 2 else rows
-
-
-class Rows(Tables, MaxMarginAttention):
-    """The estimator for tables."""
-
     def fit(self, X, y):
-        return super().fit(one_token(X, more=1), y)
+        return super().fit(two_tokens(X), y)
 
     def decision_function(self, X):
-        return super().decision_function(one_token(X, more=1))
-
-
-class RowScaler(Tables, TokenScaler):
-    """The scaler for tables: rows as inputs of one token, and back."""
-
-    def fit(self, X, y=None):
-        return super().fit(one_token(X), y)
-
-    def transform(self, X):
-        made = super().transform(one_token(X))
-        return made[:, 0] if made.shape[1] == 1 else made
+        return super().decision_function(two_tokens(X))
 
 
 @unsettled
-@pytest.mark.parametrize(
-    "estimator", [Rows(max_iter=40, lr=0.3), RowScaler()], ids=["Rows", "RowScaler"]
-)
-def test_the_checks_of_scikit_learn(estimator):
+def test_the_checks_of_scikit_learn():
     expected = dict.fromkeys(OTHER_WORDS, "three axes")
     done = estimator_checks.check_estimator(
-        estimator, on_fail=None, on_skip=None, expected_failed_checks=expected
+        Rows(max_iter=40, lr=0.3), on_fail=None, on_skip=None, expected_failed_checks=expected
     )
     found = {status: set() for status in ("passed", "failed", "xfail", "skipped")}
     for check in done:

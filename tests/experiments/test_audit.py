@@ -3,9 +3,11 @@
 import csv
 import json
 from itertools import count
+from math import comb
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.audit import audit_folder
@@ -183,21 +185,22 @@ def test_a_forged_row_is_named(folder, name):
 def test_what_differs_is_said(folder):
     value("size", "1.5")(folder)
     (words,) = audit(folder)[0]["Z.sizes"]
-    assert words.startswith("size of n = 1, scale = 1.0, seed = 7 is 1.5 on file, ") or (
-        "size of n = 1.0, scale = 1.0, seed = 7 is 1.5 on file" in words
-    )
+    assert words.startswith("size of n = 1, scale = 1, seed = 7 is 1.5 on file, ")
 
 
-def test_a_tenth_finds_one_forged_row_in_a_tenth_of_the_draws(folder):
-    """One instance of 60 is forged, and 6 of 60 drawn: it is found with chance 0.1."""
+@pytest.mark.parametrize("forged", [1, 10])
+def test_a_tenth_finds_forged_rows_with_the_stated_chance(folder, forged):
+    """Some of 60 instances are forged and 6 drawn: the chance is 1 − C(60 − k, 6)/C(60, 6)."""
     (folder / "studies/Z.steps.json").unlink()
-    value("size", lambda x: repr(float(x) * (1 + 1e-4)))(folder)
-    found = [
+    for row in range(forged):
+        value("word", "forged", row)(folder)
+    found = sum(
         bool(audit_folder(folder, as_run, share=0.1, seed=seed)["studies"][0]["differences"])
         for seed in range(100)
-    ]
-    # Binomial with n = 100 and p = 0.1: outside 2 to 20 with chance below 0.001.
-    assert 2 <= sum(found) <= 20
+    )
+    chance = 1 - comb(60 - forged, 6) / comb(60, 6)
+    low, high = stats.binom.interval(0.999, 100, chance)
+    assert low <= found <= high
 
 
 def test_nothing_is_changed(folder):

@@ -81,7 +81,6 @@ def test_other_seeds(run, mine, tmp_path):
         (("reproduce", "--share", "0.5"), "--share and --seed are of an audit"),
         (("reproduce", "--audit", "--quick"), "leave out --real, --quick"),
         (("reproduce", "--audit", "--out", "none"), "there is no folder none"),
-        (("reproduce", "--from", "mine.py"), "the option --from is gone: give FILE.py"),
         (("reproduce", "mine.py", "--engine", "loca"), "unknown engine 'loca'"),
         (("show", "B.rnk"), "unknown study"),
         (("report", "none"), "there is no folder none"),

@@ -1,4 +1,4 @@
-"""run_tasks: every task is done once or told of, whatever its workers do."""
+"""map_tasks: every task is done once or told of, whatever its workers do."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
 
 import pytest
-from attsvm.experiments.reproduce.processes import in_processes
 
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.experiments.executors import ENGINES, ExecutorConfig, engine_of, run_tasks
+from attsvm.experiments.executors import ENGINES, ExecutorConfig, Failure, engine_of, map_tasks
 from tests.conventions.tree import ROOT
 from tests.experiments import jobs
 from tests.experiments.processes import alive, heeds_interrupts
@@ -23,9 +24,9 @@ TWO = ExecutorConfig(jobs=2)
 
 def ran(work, tasks, engine, **more):
     """(what was done, what failed)."""
-    seen = []
-    failures = run_tasks(work, tasks, engine, done=lambda task, r: seen.append((task, r)), **more)
-    return seen, failures
+    found = list(map_tasks(work, tasks, engine, **more))
+    failures = [r for _, r in found if isinstance(r, Failure)]
+    return [(task, r) for task, r in found if not isinstance(r, Failure)], failures
 
 
 @pytest.mark.parametrize("name", ["here", "local"])
@@ -56,22 +57,14 @@ def test_tasks_are_drawn_as_there_is_room():
             drawn.append(k)
             yield k
 
-    most = []
-    run_tasks(
-        jobs.square, tasks(), engine_of("here"),
-        done=lambda task, result: most.append(len(drawn) - len(most)),
-    )  # fmt: skip
-    assert max(most) <= 2
+    results = map_tasks(jobs.square, tasks(), engine_of("here"))
+    assert all(len(drawn) - k <= 2 for k, _ in enumerate(results))
 
 
 def test_errors_are_tried_again_and_then_told():
-    told = []
-    seen, failures = ran(
-        jobs.odd_fails, range(6), engine_of("here"), retries=1, gave_up=told.append
-    )
+    seen, failures = ran(jobs.odd_fails, range(6), engine_of("here"), retries=1)
     assert [task for task, _ in seen] == [0, 2, 4]
     assert sorted((f.task, f.attempts) for f in failures) == [(1, 2), (3, 2), (5, 2)]
-    assert failures == told
     assert failures[0].error == "ValueError: 1 is odd"
 
 
@@ -110,31 +103,36 @@ def test_workers_have_one_thread(monkeypatch):
     assert "OMP_NUM_THREADS" not in os.environ
 
 
-def test_an_error_while_a_result_is_taken_ends_the_workers():
-    def full(task, result):
-        raise OSError("no space")
-
-    with pytest.raises(OSError, match="no space"):
-        run_tasks(jobs.square, range(100), engine_of("local", TWO), done=full)
+def test_closing_the_results_ends_the_workers():
+    engine = engine_of("local", TWO)
+    opened = []
+    seen = replace(engine, open=lambda: opened.append(engine.open()) or opened[0])
+    with (
+        pytest.raises(OSError, match="no space"),
+        closing(map_tasks(jobs.where, range(100), seen)) as results,
+    ):
+        for _ in results:
+            workers = list(opened[0]._processes.values())
+            raise OSError("no space")
+    assert workers and not any(process.is_alive() for process in workers)
 
 
 def test_a_given_executor_that_breaks_is_said_so():
     from attsvm.experiments.executors.local import Processes
 
     with Processes(1) as pool, pytest.raises(BadTokens, match="the executor is broken"):
-        run_tasks(jobs.dies, [3], engine_of(pool), done=lambda task, result: None)
+        ran(jobs.dies, [3], engine_of(pool))
 
 
 @pytest.mark.skipif(not os.path.exists("/proc"), reason="reads /proc")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_the_one_that_started_them(tmp_path, how):
     program = (
-        "from attsvm.experiments.executors import ExecutorConfig, engine_of, run_tasks\n"
+        "from attsvm.experiments.executors import ExecutorConfig, engine_of, map_tasks\n"
         "from tests.experiments import jobs\n"
         "if __name__ == '__main__':\n"
         "    engine = engine_of('local', ExecutorConfig(jobs=2))\n"
-        f"    run_tasks(jobs.sleeps, [{str(tmp_path)!r}] * 4, engine,"
-        " done=print)\n"
+        f"    list(map_tasks(jobs.sleeps, [{str(tmp_path)!r}] * 4, engine))\n"
     )
     file = tmp_path / "program.py"
     file.write_text(program)
@@ -156,7 +154,9 @@ def test_workers_end_with_the_one_that_started_them(tmp_path, how):
 
 
 def test_unknown_engines_and_options_are_named():
-    with pytest.raises(Unsupported, match=r"'locale'.*local, here, dask, slurm; nearest is local"):
+    with pytest.raises(
+        Unsupported, match=r"'locale'.*nearest is local; known are local, here, dask, slurm"
+    ):
         engine_of("locale")
     with pytest.raises(Unsupported, match="leave it out with --engine local"):
         engine_of("local", ExecutorConfig(address="tcp://127.0.0.1:1"))
@@ -169,31 +169,7 @@ def test_a_missing_package_is_one_sentence(name, monkeypatch, tmp_path):
     for module in ("distributed", "submitit"):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(Unsupported, match=rf"pip install '\.\[{name}\]'"):
-        ENGINES[name](ExecutorConfig(folder=tmp_path))
-
-
-def named(name, folder):
-    """The state of a claim that was run; one that raises, and one that ends its process."""
-    if name == "raises":
-        raise BadTokens("said on purpose")
-    if name == "dies":
-        jobs.dies(3)
-    return f"done in {folder}"
-
-
-def test_the_runner_of_claims_is_this_one():
-    told = []
-    how = {"given": ("here",), "jobs": 2, "tell": lambda *what: told.append(what)}
-    in_processes(named, ["a", "b", "c"], **how)
-    assert sorted(told) == sorted(
-        [(name, state) for name in "abc" for state in ("running", "done in here")]
-    )
-    with pytest.raises(BadTokens, match="said on purpose"):
-        in_processes(named, ["a", "raises", "c"], **how)
-    told.clear()
-    with pytest.raises(BadTokens, match="a process ended while it ran dies, perhaps for lack of"):
-        in_processes(named, ["a", "dies"], **how)
-    assert ("dies", "running") in told
+        ENGINES[name](ExecutorConfig(folder=tmp_path, address="tcp://127.0.0.1:1"))
 
 
 SCRIPTS = {
@@ -204,9 +180,9 @@ problems = [attsvm.Problem.from_rows(D, np.ones((3, 1))) for D in rows]
 attsvm.solve_many(problems, "nuclear", jobs=2)
 """,
     "an engine": """
-from attsvm.experiments.executors import ExecutorConfig, engine_of, run_tasks
+from attsvm.experiments.executors import ExecutorConfig, engine_of, map_tasks
 engine = engine_of("local", ExecutorConfig(jobs=2))
-run_tasks(abs, [-1, 2, -3], engine, done=lambda task, result: None)
+list(map_tasks(abs, [-1, 2, -3], engine))
 """,
 }
 

@@ -6,23 +6,13 @@ import socket
 
 import pytest
 
-from attsvm.errors import BadTokens
-from attsvm.experiments.executors import ExecutorConfig, engine_of, run_tasks
-from attsvm.experiments.executors.slurm import job_script
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.experiments.executors import ExecutorConfig, engine_of, map_tasks
 from tests.experiments import jobs
 from tests.experiments.test_executors import ran
 
 # What the packages themselves warn of.
 pytestmark = pytest.mark.filterwarnings("default")
-
-
-def test_dask_starts_a_cluster_of_its_own():
-    pytest.importorskip("distributed")
-    seen, failures = ran(
-        jobs.odd_fails, range(6), engine_of("dask", ExecutorConfig(jobs=1)), retries=1
-    )
-    assert sorted(task for task, _ in seen) == [0, 2, 4]
-    assert sorted(f.attempts for f in failures) == [2, 2, 2]
 
 
 def test_dask_workers_that_die_are_replaced():
@@ -31,20 +21,13 @@ def test_dask_workers_that_die_are_replaced():
         n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
     ) as cluster:
         engine = engine_of("dask", ExecutorConfig(jobs=2, address=cluster.scheduler_address))
-        killed = []
-
-        def done(task, result):
-            process, _ = result
+        seen, killed = [], []
+        for task, (process, _) in map_tasks(jobs.where, range(20), engine):
+            seen.append(task)
             if not killed:
                 os.kill(process, signal.SIGKILL)
                 killed.append(process)
-
-        seen = []
-        failures = run_tasks(
-            jobs.where, range(20), engine,
-            done=lambda task, result: (done(task, result), seen.append(task)),
-        )  # fmt: skip
-        assert sorted(seen) == list(range(20)) and failures == []
+        assert sorted(seen) == list(range(20))
 
 
 def test_an_address_where_nobody_answers(monkeypatch):
@@ -57,10 +40,16 @@ def test_an_address_where_nobody_answers(monkeypatch):
         address = f"tcp://127.0.0.1:{place.getsockname()[1]}"
         engine = engine_of("dask", ExecutorConfig(address=address))
         with pytest.raises(BadTokens, match=f"no dask scheduler answers at {address}"):
-            run_tasks(jobs.square, [1], engine, done=lambda task, result: None)
+            list(map_tasks(jobs.square, [1], engine))
     engine = engine_of("dask", ExecutorConfig(address="nonsense://x"))
     with pytest.raises(BadTokens, match="no dask scheduler answers"):
-        run_tasks(jobs.square, [1], engine, done=lambda task, result: None)
+        list(map_tasks(jobs.square, [1], engine))
+
+
+def test_dask_needs_an_address():
+    pytest.importorskip("distributed")
+    with pytest.raises(Unsupported, match="needs --address"):
+        engine_of("dask")
 
 
 def test_jobs_are_run_by_the_local_executor(tmp_path):
@@ -72,17 +61,8 @@ def test_jobs_are_run_by_the_local_executor(tmp_path):
     assert "is odd" in failures[0].error
 
 
-def test_the_script_of_a_job(tmp_path):
-    pytest.importorskip("submitit")
-    text = job_script(tmp_path, {"slurm_partition": "short", "timeout_min": "90"})
-    assert "#SBATCH --partition=short" in text and "#SBATCH --time=90" in text
-    assert "#SBATCH --cpus-per-task=1" in text and "submitit" in text
-    with pytest.raises(BadTokens, match="does not take"):
-        job_script(tmp_path, {"slurm_parttion": "short"})
-
-
 def test_no_cluster_is_one_sentence(tmp_path):
     pytest.importorskip("submitit")
     engine = engine_of("slurm", ExecutorConfig(folder=tmp_path))
     with pytest.raises(BadTokens, match="no job can be sent to slurm"):
-        run_tasks(jobs.square, [1], engine, done=lambda task, result: None)
+        list(map_tasks(jobs.square, [1], engine))

@@ -10,14 +10,15 @@ from attsvm.experiments.report import (
     KINDS,
     MEANING,
     SOURCES,
-    cell,
+    VERDICTS,
     read_results,
     render_report,
-    studies_page,
     write_report,
 )
 from attsvm.experiments.runner import run_studies
+from attsvm.experiments.studies import studies
 from attsvm.experiments.study import Kind, Source
+from tests.experiments import listed
 from tests.experiments.folders import EVIL, made_up, record
 from tests.experiments.made_studies import made
 
@@ -101,6 +102,18 @@ def test_a_figure_that_is_too_large_becomes_a_png(tmp_path):
         assert "data:image/png" in render_report(folder, [record("A.paths")])
 
 
+def test_every_claim_of_the_page_has_a_verdict():
+    """docs/claims.md is the generated page, and each study in it has a verdict."""
+    assert listed.PAGE.read_text("utf-8") == listed.page()
+    rows = re.findall(r"^\| `[\w.-]+` \| ([^|]*) \|", listed.page(), re.M)
+    assert len(rows) == len(studies()) and set(rows) <= {*VERDICTS}
+
+
+@pytest.mark.parametrize("word", MEANING)
+def test_a_verdict_is_explained_in_one_sentence(word):
+    assert MEANING[word].count(".") == 1 and MEANING[word].endswith(".")
+
+
 def test_bad_results_are_one_sentence(tmp_path):
     with pytest.raises(BadTokens, match=r"has no results\.json"):
         read_results(tmp_path)
@@ -111,9 +124,9 @@ def test_bad_results_are_one_sentence(tmp_path):
 
 
 def test_the_list_of_studies():
-    page = studies_page([made(), made("Z.other", kind="theorem", source="from memory")],
+    page = listed.studies_page([made(), made("Z.other", kind="theorem", source="from memory")],
                         {"Z.sizes": record("Z.sizes")})  # fmt: skip
     assert (
         "| `Z.sizes` | holds | figure |" in page and "| `Z.other` | not run | statement |" in page
     )
-    assert cell("a|b <c> *d* _e_\nf") == "a\\|b &lt;c> \\*d\\* \\_e\\_ f"
+    assert listed.cell("a|b <c> *d* _e_\nf") == "a\\|b &lt;c> \\*d\\* \\_e\\_ f"

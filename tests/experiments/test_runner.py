@@ -100,6 +100,13 @@ def test_what_is_finished_is_not_run_again(tmp_path, monkeypatch):
     assert len(calls) == 18 and (tmp_path / TABLE).read_bytes() == before
 
 
+def test_the_first_seeds_of_every_point_are_measured_first(tmp_path, monkeypatch):
+    calls = counted(monkeypatch)
+    run_studies([made()], tmp_path)
+    first = [chunk.seeds[0] for chunk in calls]
+    assert first == [0] * 6 + [4] * 6 + [8] * 6
+
+
 def test_more_seeds_keep_the_chunks_on_file(tmp_path, monkeypatch):
     run_studies([made(seeds=8)], tmp_path)
     calls = counted(monkeypatch)

@@ -67,12 +67,7 @@ def made_of(study, **change):
         ({"seeds": 2.5}, "seeds is 2.5"),
         ({"first": -1}, "first is -1"),
         ({"group": 0}, "group is 0"),
-        ({"random": {"d": {"low": 1, "high": 2}}}, "random.points is None"),
-        ({"grid": {}, "random": {"points": 3}}, "[random] draws nothing"),
-        ({"grid": {}, "random": {"points": 3, "d": 4}}, "is a range"),
-        ({"grid": {}, "random": {"points": 3, "d": {"low": 4, "high": 4}}}, "below high"),
-        ({"random": {"points": 3, "lr": {"low": 0, "high": 4, "log": True}}}, "begins above 0"),
-        ({"random": {"points": 3, "n": {"low": 0.5, "high": 4, "whole": True}}}, "has whole ends"),
+        ({"random": {"points": 3}}, "unknown key 'random'"),
         ({"figure": {"knd": "map"}}, "unknown key 'knd': nearest is kind"),
         ({"figure": {"kind": "phase"}}, "unknown kind of figure 'phase'"),
         ({"quick": {"sedes": 1}}, "unknown key 'sedes': nearest is seeds"),
@@ -117,12 +112,9 @@ def blocks(language):
 
 
 def test_the_sweeps_of_the_page_are_read():
-    whole, random = map(tomllib.loads, blocks("toml"))
-    sweep = sweep_of(whole, "page")
+    (text,) = blocks("toml")
+    sweep = sweep_of(tomllib.loads(text), "page")
     assert sweep.instances == 10_000 and sweep.at(quick=True).instances == 200
-    run = {name: value for name, value in whole["run"].items() if name != "lr"}
-    drawn = sweep_of({**whole, "run": run, "grid": {}, **random}, "page")
-    assert sum(1 for _ in drawn.points()) == 200
 
 
 def test_the_family_and_measure_of_the_page_run(tmp_path):

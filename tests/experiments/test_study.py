@@ -4,6 +4,8 @@ import numpy as np
 import pandas
 import pytest
 
+from attsvm.errors import BadTokens
+from attsvm.experiments.figures import figure_of
 from attsvm.experiments.study import (
     BadStudy,
     Finding,
@@ -33,17 +35,6 @@ def test_points_are_the_product_in_order():
 def test_blocks_of_seeds_stay_when_seeds_are_added():
     assert made().blocks() == [(0, 1, 2, 3), (4, 5, 6, 7), (8, 9)]
     assert made(seeds=7, first=6).blocks() == [(6, 7), (8, 9, 10, 11), (12,)]
-
-
-def test_a_random_design_can_be_added_to():
-    ranges = {"n": {"low": 1, "high": 4, "whole": True},
-              "scale": {"low": 1e-3, "high": 10.0, "log": True}}  # fmt: skip
-    few, more = (made(grid={}, random={"points": k, "seed": 5, **ranges}) for k in (3, 200))
-    points = list(more.points())
-    assert list(few.points()) == points[:3]
-    assert {p["n"] for p in points} == {1, 2, 3, 4}
-    scales = sorted(p["scale"] for p in points)
-    assert 1e-3 <= scales[0] < 2e-3 and 5.0 < scales[-1] <= 10.0 and 0.03 < scales[100] < 0.3
 
 
 def test_a_quick_size_merges_tables_and_replaces_numbers():
@@ -87,6 +78,18 @@ def test_what_breaks_the_contract_is_one_sentence(changes, said):
         check_study(made(**changes))
     assert said in str(error.value) and str(error.value).startswith(changes.get("id", "Z.sizes"))
     assert "\n" not in str(error.value)
+
+
+def test_values_of_curves_are_formulas_in_panels_of_their_own():
+    table = pandas.DataFrame(
+        {"n": [1, 1, 2, 2], "kind": ["a", "b", "a", "b"], "size": [0, 5, 1, 5]}
+    )
+    about = {"x": "n", "value": {"1 - size": "rest", "size": "size"}, "apart": True}
+    figure = figure_of(made(figure={**about, "where": {"kind": ["a"]}}), table)
+    assert [axes.get_title() for axes in figure.axes] == ["rest", "size"]
+    assert [list(axes.lines[0].get_ydata()) for axes in figure.axes] == [[1, 0], [0, 1]]
+    with pytest.raises(BadTokens, match="nearest is size"):
+        figure_of(made(figure={"x": "n", "value": "sise"}), table)
 
 
 def test_the_made_study_keeps_the_contract():

@@ -52,12 +52,6 @@ def test_names_are_listed(run):
     assert done.code == 0 and "separability" in done.out and "any study" in done.out
 
 
-def test_a_dry_run_measures_a_few(run, sweep_file):
-    done = run("sweep", sweep_file, "--dry-run", "--json")
-    assert done.report["instances"] == 60 and done.report["tasks"] == 18
-    assert not (sweep_file.parent / "sweep-sizes").exists()
-
-
 def test_a_failed_chunk_is_exit_code_5(run, sweep_file):
     sweep_file.write_text(sweep_file.read_text().replace("pause = 0.0", "fault = 3"))
     done = run("sweep", sweep_file, "--engine", "here", "--retries", 0)
@@ -74,9 +68,8 @@ def test_a_failed_chunk_is_exit_code_5(run, sweep_file):
         (("sizes.toml", "--table", "x.txt"), "a table is a .csv or a .parquet file"),
         (("sizes.toml", "--table", "no/x.csv"), "cannot be written"),
         (("sizes.toml", "--figure", "x.gif"), "gif"),
-        (("sizes.toml", "--option", "x"), "--option is KEY=VALUE"),
+        (("sizes.toml", "--option", "x"), "write NAME=VALUE"),
         (("sizes.toml", "--address", "tcp://x:1"), "--address is of the dask engine"),
-        (("sizes.toml", "--take", "x"), "the option --take is gone"),
         (("sizes.toml", "--seeds", "0"), "greater than or equal to 1"),
     ],
 )

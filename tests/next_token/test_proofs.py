@@ -13,7 +13,7 @@ from attsvm.next_token.attention import Contexts
 from attsvm.next_token.training.gradient import attention_loss
 from attsvm.next_token.training.proofs import _prover, proof_of_convergence, sentence_rows
 from attsvm.next_token.training.train import SentenceObjective
-from tests.next_token.evidence import try_proofs
+from tests.next_token.hunt import try_proofs
 
 READOUTS = ["softmax", "mass"]
 
@@ -140,8 +140,8 @@ def test_members_of_the_cone_stay(readout):
     alpha = optimal(lesson)
     made = _prover(lesson, "ngd", 0.1)
     direction = made.geometry(alpha).direction
-    proof = made._cone(3e4 * direction, 3e4 * direction, alpha, made.geometry(alpha))
-    assert proof is not None
+    proof = made.prove(3e4 * direction, only="cone")
+    assert proof.proved
     c, R, N = proof.constants["c0"], proof.constants["R"], np.linalg.norm(direction)
     contexts = lesson.contexts
     look = attention_loss(contexts, None if readout == "mass" else lesson.V)

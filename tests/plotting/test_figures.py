@@ -121,7 +121,7 @@ def test_text_stays_inside_and_apart():
         figure.draw_without_rendering()
         boxes = boxes_of_text(figure)
         whole = figure.bbox
-    assert len(boxes) > 30
+    assert len(boxes) > 20
     for text, box in boxes:
         assert whole.x0 <= box.x0 and box.x1 <= whole.x1, text
         assert whole.y0 <= box.y0 and box.y1 <= whole.y1, text

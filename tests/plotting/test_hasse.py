@@ -3,21 +3,19 @@
 import re
 import xml.etree.ElementTree as ElementTree
 from itertools import pairwise
+from pathlib import Path
 
 import matplotlib
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from matplotlib.image import imread
-from matplotlib.patches import FancyBboxPatch, PathPatch
-from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from attsvm import Sentences
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.next_token.order import Order, orders
-from attsvm.plotting import style
-from attsvm.plotting.hasse import MOST, MOST_BESIDE, _diagram, draw_order, draw_orders
+from attsvm.plotting import hasse
+from attsvm.plotting.hasse import MOST, MOST_BESIDE, draw_order, draw_orders
 
 WORDS = ["the", "a", "cat", "dog", "sat", "mat", "on", "runs", "house", "tree", "bird", "sings",
          "river", "flows", "tall", "short"]  # fmt: skip
@@ -43,17 +41,6 @@ def drawn(size, count, noise, seed, most=3):
     return made(words, lines, words[-1])
 
 
-def spread(order, seed=0):
-    """Weights that every covering edge lowers by 1 or more, ties equal."""
-    rng = np.random.default_rng(seed)
-    depth = rng.uniform(0, 0.3, len(order.first))
-    for i, j in sorted(zip(*(order.component[end] for end in order.covers), strict=True)):
-        depth[j] = max(depth[j], depth[i] + 1 + rng.choice([0, 0, 0.05, 0.4]))
-    u = np.zeros(order.vocabulary)
-    u[order.tokens] = (depth.mean() - depth)[order.component]
-    return u
-
-
 def edges(file):
     """Points (p, 2) of each edge of an SVG file, y downwards, by name."""
     root = ElementTree.parse(file).getroot()
@@ -72,12 +59,15 @@ def said(file):
     return re.findall(r"<!-- (.*?) -->", file.read_text("utf-8"))
 
 
-def boxes(artists):
-    return [
-        Bbox.from_bounds(a.get_x(), a.get_y(), a.get_width(), a.get_height())
-        for a in artists
-        if isinstance(a, FancyBboxPatch)
-    ]
+def placed(order, data, monkeypatch):
+    """(extents of the boxes in pixels by their text, of the whole picture) of a drawn order."""
+    kept = []
+    monkeypatch.setattr(hasse, "write_figure", lambda figure, file: kept.append(figure))
+    draw_order(order, data, Path("order.svg"))
+    figure = kept[0]
+    figure.draw_without_rendering()
+    texts = [text for text in figure.axes[0].texts if text.get_bbox_patch() is not None]
+    return [(text, text.get_bbox_patch().get_window_extent()) for text in texts], figure
 
 
 RANDOM = [
@@ -88,63 +78,38 @@ RANDOM = [
 @pytest.mark.parametrize(("size", "count", "noise"), RANDOM)
 def test_every_covering_edge_points_down(size, count, noise, tmp_path):
     data, order = drawn(size, count, noise, seed=size + count)
-    for weights in (None, spread(order), np.exp(spread(order))):  # the last: close boxes
-        draw_order(order, data, tmp_path / "order.svg", weights=weights)
-        found = edges(tmp_path / "order.svg")
-        hi, lo = (order.tokens[end] for end in order.covers)
-        assert set(found) == {f"edge-{order.query}-{i}-{j}" for i, j in zip(hi, lo, strict=True)}
-        assert len(found) == len(hi)
-        for points in found.values():
-            assert (np.diff(points[:, 1]) >= 0).all()
-            assert points[-1, 1] > points[0, 1]
+    draw_order(order, data, tmp_path / "order.svg")
+    found = edges(tmp_path / "order.svg")
+    hi, lo = (order.tokens[end] for end in order.covers)
+    assert set(found) == {f"edge-{order.query}-{i}-{j}" for i, j in zip(hi, lo, strict=True)}
+    assert len(found) == len(hi)
+    for points in found.values():
+        assert (np.diff(points[:, 1]) >= 0).all()
+        assert points[-1, 1] > points[0, 1]
 
 
 @pytest.mark.parametrize(("size", "count", "noise"), [*RANDOM, (90, 200, 0.0), (90, 90, 0.01)])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_nothing_overlaps_and_words_stay_in_their_boxes(size, count, noise, weighted):
+def test_nothing_overlaps_and_lines_join_their_boxes(size, count, noise, monkeypatch):
     data, order = drawn(size, count, noise, seed=size + count)
-    with style.styled():
-        u = spread(order) if weighted else None
-        artists, (wide, high), _ = _diagram(order, data, u, MOST)
-        frames = boxes(artists)
-        assert len(frames) == min(len(order.first), MOST)
-        for k, frame in enumerate(frames):
-            assert frame.x0 >= -1e-9 and frame.x1 <= wide + 1e-9
-            assert frame.y0 >= -high - 1e-9 and frame.y1 < 0
-            for other in frames[:k]:
-                assert Bbox.intersection(frame, other) is None
-        figure = Figure(figsize=(wide, high), dpi=100)
-        ax = figure.add_axes((0, 0, 1, 1), xlim=(0, wide), ylim=(-high, 0))
-        texts = [artist for artist in artists if isinstance(artist, Text)]
-        for text in texts:
-            ax.add_artist(text)
-        inside = 0
-        for text in texts:
-            extent = text.get_window_extent().transformed(ax.transData.inverted())
-            assert extent.x0 >= -0.01 and extent.x1 <= wide + 0.01
-            assert extent.y0 >= -high - 0.01 and extent.y1 <= 0.02
-            inside += any(
-                frame.x0 < extent.x0 and extent.x1 < frame.x1
-                and frame.y0 < extent.y0 and extent.y1 < frame.y1
-                for frame in frames
-            )  # fmt: skip
-        assert inside == 2 * len(frames)  # the sign and the words of each
-
-
-def test_edges_start_and_end_at_their_boxes():
-    data, order = drawn(30, 40, 0.1, seed=5)
-    for u in (None, spread(order)):
-        with style.styled():
-            artists, _, _ = _diagram(order, data, u, MOST)
-        frames = boxes(artists)
-        lines = [a for a in artists if isinstance(a, PathPatch) and a.get_gid()]
-        assert len(lines) == len(order.covers[0])
-        for line in lines:
-            i, j = (int(token) for token in line.get_gid().split("-")[2:])
-            at = order.component[np.searchsorted(order.tokens, [i, j])]
-            start, *_, end = line.get_path().vertices
-            assert frames[at[0]].padded(1e-6).contains(*start)
-            assert frames[at[1]].padded(1e-6).contains(*end)
+    found, figure = placed(order, data, monkeypatch)
+    frames = [frame for _, frame in found]
+    assert len(frames) == min(len(order.first), MOST)
+    for k, frame in enumerate(frames):
+        assert figure.bbox.x0 <= frame.x0 and frame.x1 <= figure.bbox.x1
+        assert figure.bbox.y0 <= frame.y0 and frame.y1 <= figure.bbox.y1
+        for other in frames[:k]:
+            assert Bbox.intersection(frame, other) is None
+    ax = figure.axes[0]
+    for text in ax.texts:
+        extent = text.get_window_extent()
+        assert figure.bbox.x0 <= extent.x0 and extent.x1 <= figure.bbox.x1
+    words = [text.get_text()[2:] for text, _ in found]
+    for line in ax.lines:
+        ends = ax.transData.transform(line.get_xydata())[[0, -1]]
+        names = [data.word(int(token)) for token in line.get_gid().split("-")[2:]]
+        for end, name in zip(ends, names, strict=True):
+            at = [k for k, word in enumerate(words) if name in word.replace("\n", " ").split(" = ")]
+            assert not at or frames[at[0]].padded(4).contains(*end)
 
 
 def test_words_kinds_and_ties_are_told(tmp_path):
@@ -153,44 +118,19 @@ def test_words_kinds_and_ties_are_told(tmp_path):
     data, order = made(WORDS, lines, "the")
     draw_order(order, data, tmp_path / "order.svg")
     text = said(tmp_path / "order.svg")
-    assert {"Query “the”", "cat", "dog = mat", "bird", "sat", "the"} <= set(text)
+    assert {"Query “the”", "▲ cat", "◆ dog = mat", "▲ bird", "▼ sat", "▼ the"} <= set(text)
     assert "6 of 16 tokens in relation" in text
-    assert [text.count(sign) for sign in "▲◆▼"] == [2, 1, 2]
     assert "◆ confused: something above, something below" in text
     assert "thick frame: tied, on a common cycle" in text
     assert not any("left out" in line for line in text)
 
 
-def test_kinds_differ_in_sign_and_colour():
+def test_kinds_differ_in_sign_and_colour(monkeypatch):
     data, order = made(WORDS, [["cat", "dog", "the", "cat"], ["dog", "the", "dog"]], "the")
-    with style.styled():
-        artists, _, _ = _diagram(order, data, None, MOST)
-    frames = [a for a in artists if isinstance(a, FancyBboxPatch)]
-    signs = [a.get_text() for a in artists if isinstance(a, Text) and a.get_text() in "▲◆▼"]
-    assert signs == ["▲", "◆", "▼"]
+    found, _ = placed(order, data, monkeypatch)
+    assert [text.get_text()[0] for text, _ in found] == ["▲", "◆", "▼"]
+    frames = [text.get_bbox_patch() for text, _ in found]
     assert len({a.get_edgecolor() for a in frames}) == len({a.get_facecolor() for a in frames}) == 3
-
-
-def test_height_is_the_weight():
-    data, order = drawn(30, 40, 0.1, seed=2)
-    u = spread(order)
-    with style.styled():
-        artists, _, _ = _diagram(order, data, u, MOST)
-    y = np.array([(frame.y0 + frame.y1) / 2 for frame in boxes(artists)])
-    height = u[order.tokens[order.first]]
-    slope, level = np.polyfit(height, y, 1)
-    assert slope > 0
-    np.testing.assert_allclose(slope * height + level, y, atol=1e-9)
-
-
-def test_a_covering_edge_that_rises_is_told(tmp_path):
-    data, order = made(WORDS, [["cat", "the", "cat"], ["dog", "the", "dog"]], "the")
-    u = np.zeros(len(WORDS))
-    u[[WORDS.index(word) for word in ("cat", "the", "dog")]] = 1.0, 0.0, -1.0
-    draw_order(order, data, tmp_path / "order.svg", weights=u)
-    rises = [points[-1, 1] < points[0, 1] for points in edges(tmp_path / "order.svg").values()]
-    assert sorted(rises) == [False, True]
-    assert "dashed line: rises in these weights" in said(tmp_path / "order.svg")
 
 
 def test_a_large_order_says_what_is_left_out(tmp_path):
@@ -199,7 +139,7 @@ def test_a_large_order_says_what_is_left_out(tmp_path):
     draw_order(order, data, tmp_path / "order.svg")
     text = said(tmp_path / "order.svg")
     assert f"{len(order.tokens) - MOST} of them left out" in text
-    assert sum(text.count(sign) for sign in "▲◆▼") == MOST
+    assert sum(bool(re.match("[▲◆▼] w", line)) for line in text) == MOST
     # Among the tokens drawn, the lines say what the whole order says.
     pairs = [tuple(map(int, name.split("-")[2:])) for name in edges(tmp_path / "order.svg")]
     shown, ends = np.unique(np.array(pairs), return_inverse=True)
@@ -218,7 +158,9 @@ def test_of_many_parts_the_largest_that_fit_are_drawn(tmp_path):
     order = Order(0, 52, np.arange(52), top, below, np.zeros(48, np.int64))
     draw_order(order, data, tmp_path / "order.svg")
     text = said(tmp_path / "order.svg")
-    assert {int(word[1:]) for word in text if re.fullmatch(r"w\d+", word)} == set(range(7, 37))
+    assert {int(word[3:]) for word in text if re.fullmatch(r"[▲◆▼] w\d+", word)} == set(
+        range(7, 37)
+    )
     assert "22 of them left out" in text
     assert len(edges(tmp_path / "order.svg")) == 29
 
@@ -237,8 +179,8 @@ def test_hostile_words_do_no_harm(ending, tmp_path):
     if ending == "svg":
         root = ElementTree.parse(file).getroot()
         assert not [node for node in root.iter() if "script" in str(node.tag)]
-        text = said(file)
-        assert {"$x$", "$", "“  ”", "\\n\\x00\\t", "#7", "\\ud800", "_x_"} <= set(text)
+        text = {line.lstrip("▲◆▼ ") for line in said(file)}
+        assert {"$x$", "$", "“  ”", "\\n\\x00\\t", "#7", "\\ud800", "_x_"} <= text
         assert any(line.startswith("m" * 15 + "…") for line in text)
         assert "m" * 16 not in file.read_text("utf-8")
 
@@ -269,9 +211,8 @@ def test_side_by_side(tmp_path):
 def test_an_order_without_edges_can_be_drawn(tmp_path):
     data = Sentences.of([["cat", "dog", "mat"]], vocabulary=WORDS, collocations="copy")
     (order,) = orders(data).values()
-    for weights in (None, np.zeros(len(WORDS))):
-        draw_order(order, data, tmp_path / "order.svg", weights=weights)
-        assert "0 of 16 tokens in relation" in said(tmp_path / "order.svg")
+    draw_order(order, data, tmp_path / "order.svg")
+    assert "0 of 16 tokens in relation" in said(tmp_path / "order.svg")
 
 
 def test_pictures_repeat_themselves_whatever_the_users_style(tmp_path):
@@ -291,9 +232,6 @@ def test_what_cannot_be_drawn_is_refused(tmp_path):
     data, order = drawn(10, 10, 0.0, seed=0)
     with pytest.raises(Unsupported, match="svg"):
         draw_order(order, data, tmp_path / "order.gif")
-    for weights in (np.zeros(3), np.full(10, np.nan), np.zeros((10, 1))):
-        with pytest.raises(BadTokens, match="weights"):
-            draw_order(order, data, tmp_path / "order.svg", weights=weights)
     for found, most in (({}, 3), ({0: order}, 0)):
         with pytest.raises(BadTokens, match="one to draw"):
             draw_orders(found, data, tmp_path / "order.svg", most=most)

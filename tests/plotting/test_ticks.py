@@ -1,9 +1,7 @@
-"""Numbers of logarithmic axes in plain text, and the checks that the pictures of claims pass."""
+"""The checks that the figures of studies pass."""
 
-import pytest
 from matplotlib.figure import Figure
 
-from attsvm.plotting.style import plain_power, plain_ticks
 from tests.experiments.studies.pictures import cut, unnamed
 
 
@@ -28,29 +26,3 @@ def test_a_line_without_a_name_is_seen():
     assert unnamed(ax.figure) == [": [('#d55e00', '-')]"]
     ax.text(0, 0, "second", color="#d55e00")
     assert unnamed(ax.figure) == []
-
-
-def test_numbers_of_logarithmic_axes_are_plain_text():
-    figure = Figure()
-    ax = figure.subplots()
-    ax.loglog([1, 10, 1e4], [1e-9, 1e-3, 1.0])
-    plain_ticks(figure)
-    figure.draw_without_rendering()
-    words = [t.get_text() for t in ax.get_yticklabels()]
-    assert {"10⁻⁶", "10⁰"} <= set(words) and not any("$" in word for word in words)
-    assert ax.yaxis.get_minor_ticks() == []
-
-
-@pytest.mark.parametrize(
-    ("marked", "plain"),
-    [
-        (r"$\mathdefault{10^{-12}}$", "10⁻¹²"),
-        (r"$\mathdefault{-10^{0}}$", "−10⁰"),
-        (r"$\mathdefault{2\times10^{3}}$", "2·10³"),
-        (r"$\mathdefault{0}$", "0"),
-        ("0.5", "0.5"),
-        ("", ""),
-    ],
-)
-def test_powers(marked, plain):
-    assert plain_power(marked) == plain

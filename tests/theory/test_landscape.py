@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 
 from attsvm import Infeasible, Problem, Selection, Tokens, solve
 from attsvm.datasets import EXAMPLES
@@ -59,19 +58,16 @@ def test_initial_gradient_condition_by_differences():
         for i, kept, t in best.problem.rows:
             D = np.outer(tokens.keys[i, kept] - tokens.keys[i, t], tokens.queries[i])
             slope = plain_loss(tokens, v, base + h * D) - plain_loss(tokens, v, base - h * D)
-            values.append((-slope / (2 * h), int(i), int(t)))
-        least = min(values)
-        assert (found.input, found.token) == least[1:]
-        assert found.least.value == pytest.approx(least[0], rel=1e-5)
-        assert found.least.sign == np.sign(least[0])
+            values.append(-slope / (2 * h))
+        assert found.value == pytest.approx(min(values), rel=1e-5)
+        assert found.sign == np.sign(min(values))
 
 
 def test_initial_gradient_condition_holds_for_one_input_of_two_tokens():
     tokens = Tokens([[[1.0, 0.0], [0.0, 0.0]]], labels=[1.0])
     found = initial_gradient_condition(tokens, [1.0, 0.0])
     # At W = 0: s = ½, −∇ = |ℓ'(½)| s(1 − s) (x_0 − x_1), with ℓ'(½) = −1/(1 + e^½).
-    assert found.least.value == pytest.approx(0.25 / (1 + np.exp(0.5)))
-    assert (found.input, found.token) == (0, 1)
+    assert found.value == pytest.approx(0.25 / (1 + np.exp(0.5)))
 
 
 def test_descent_along_by_differences_and_past_underflow():
@@ -94,21 +90,18 @@ def test_where_every_margin_is_tight_no_point_is_stationary():
     v = [1.0, 0.9, -2.0, 0.3]
     best = solve(Problem.of(tokens, Selection.best(tokens, v)))
     assert all_tight(best) and not equal_scores(tokens, v)
-    found = least_descent(tokens, v, best, samples=500, rounds=40)
-    assert not found.witness and found.cosine > 0
-    assert found.tried > 500
+    assert least_descent(tokens, v, best, samples=500, rounds=40)[0] > 0
 
 
 def test_where_margins_are_loose_a_witness_is_found():
     tokens, v, best = sphere(0)
     assert all_tight(best) is False
-    found = least_descent(tokens, v, best)
-    assert found.witness and found.cosine <= found.sampled
+    cosine, W = least_descent(tokens, v, best)
+    assert cosine < 0
     # The witness is judged again: the loss does rise along the direction.
-    assert descent_along(tokens, v, found.W, best).sign == -1
-    h = 1e-5
-    assert plain_loss(tokens, v, found.W + h * best.W) > plain_loss(tokens, v, found.W)
-    assert np.linalg.norm(found.W) <= 10.0 * (1 + 1e-12)
+    assert descent_along(tokens, v, W, best).sign == -1
+    assert plain_loss(tokens, v, W + 1e-5 * best.W) > plain_loss(tokens, v, W)
+    assert np.linalg.norm(W) <= 10.0 * (1 + 1e-12)
 
 
 def test_descent_needs_a_direction():
@@ -124,13 +117,9 @@ def test_label_margin_constant():
         tokens = Tokens(a["X"], labels=a["y"])
         keep = Selection.of(tokens, a["alpha"])
         found = label_margin_constant(tokens, keep, samples=20)
-        assert found.margin == pytest.approx(1.0)
         # Tight: about ½ for a small share of one input. Relaxed: a third of the attention of the
         # input that is no support vector costs nothing.
-        assert expected - 1e-9 <= found.constant <= expected + 0.02
-        q = 1 - found.attention[:, 1].min()
-        assert 0 < q <= 1
-        assert_allclose(found.attention.sum(axis=1), 1.0)
+        assert expected - 1e-9 <= found <= expected + 0.02
 
 
 def test_label_margin_can_vanish_entirely():
@@ -140,6 +129,6 @@ def test_label_margin_can_vanish_entirely():
     # Γ = 1; at share q of the first input its mixed token is 1 − 2q: the margin falls by 2q up to
     # q = ½, then by 1; the second input's attention does not matter at all.
     tokens = Tokens(tokens.X, labels=tokens.labels, mask=[[True, True], [True, False]])
-    assert label_margin_constant(tokens, keep, samples=0).constant == pytest.approx(1.0)
+    assert label_margin_constant(tokens, keep, samples=0) == pytest.approx(1.0)
     few = label_margin_constant(tokens, keep, samples=0, shares=(0.1,))
-    assert few.constant == pytest.approx(2.0)
+    assert few == pytest.approx(2.0)

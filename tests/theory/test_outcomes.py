@@ -18,7 +18,6 @@ import pytest
 import attsvm
 from attsvm import BadTokens, ConvergenceWarning, Tokens, Unsupported
 from attsvm.datasets.instances import sphere_arrays
-from attsvm.plotting.training import _STATE
 from attsvm.solvers import solve as front
 from attsvm.theory.outcome import State, _state
 from attsvm.training.heads import Quadratic
@@ -369,7 +368,6 @@ def test_the_words():
         "converges",
         "unknown",
     )
-    assert set(_STATE) == set(get_args(State))
 
 
 def test_a_locally_optimal_selection_may_still_be_left():

@@ -5,7 +5,7 @@ import pytest
 
 import attsvm
 from attsvm import train
-from attsvm.errors import BadTokens, Unsupported
+from attsvm.errors import Unsupported
 from attsvm.theory.convergence.prover import proved_since, prover_of, until_proved
 from attsvm.training.models import MODELS
 from tests.theory.convergence.reference import Case
@@ -59,8 +59,9 @@ def test_a_stack_ends_when_every_run_is_proved():
     stop = until_proved(TOKENS[:3], HEADS[:3], CONFIG, model=MODELS["weight"])
     made = train(TOKENS[:3], head=HEADS[:3], steps=20000, seed=3, init="normal:1", stop=stop)
     assert made.steps[-1] < 20000
-    proofs = attsvm.proofs_of_convergence(TOKENS[:3], made.at(-1)["W"], head=HEADS[:3])
-    assert all(proof.proved and proof.verify() for proof in proofs)
+    for tokens, W, v in zip(TOKENS[:3], made.at(-1)["W"], HEADS[:3], strict=True):
+        proof = attsvm.proof_of_convergence(tokens, W, head=v)
+        assert proof.proved and proof.verify()
     assert all(
         attsvm.outcome(made, TOKENS[b], HEADS, instance=b).state == "converges" for b in range(3)
     )
@@ -93,11 +94,3 @@ def test_runs_without_a_theorem_say_so_and_have_an_outcome(options, said):
     with pytest.raises(Unsupported, match=said):
         proof_of_end(made, TOKENS[0], HEADS[0])
     assert attsvm.outcome(made, TOKENS[0], HEADS[0]).proof is None
-
-
-def test_stacks_of_the_wrong_size_are_refused():
-    W = np.ones((3, 6, 6))
-    with pytest.raises(BadTokens, match="one matrix for each"):
-        attsvm.proofs_of_convergence(TOKENS[:2], W, head=HEADS[0])
-    with pytest.raises(BadTokens, match="2 heads for 3 instances"):
-        attsvm.proofs_of_convergence(TOKENS[:3], W, head=HEADS[:2])

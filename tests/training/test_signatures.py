@@ -65,10 +65,10 @@ for kernel in gc.get_objects():
     [
         (
             TOKENS,
-            "fused._march fused._march_factors attention._attend attention._pull attention._terms "
+            "lanes._march fused._march_factors attention._attend attention._pull attention._terms "
             "polar._resolve",
         ),
-        (SENTENCES, "attention._march attention.write_attention graded._outputs form._climb"),
+        (SENTENCES, "attention._march attention.write_attention gradient._outputs form._climb"),
     ],
     ids=["tokens", "sentences"],
 )

@@ -13,7 +13,7 @@ from attsvm.next_token.order import orders
 from attsvm.next_token.problems import solve_attention, solve_decoder
 from attsvm.next_token.training import train as sentence_task
 from attsvm.next_token.training.train import Stages
-from attsvm.plotting.training import Curves, StageRow, _rows_figure
+from attsvm.plotting.training import Curves, draw_row
 from attsvm.theory.measures import correlation
 
 
@@ -114,18 +114,17 @@ def test_data_that_cannot_be_trained():
 
 def test_six_panels(stages):
     assert isinstance(stages, Stages)
-    rows = []
-    for name, path in (("W_ov", stages.decoder), ("W_kq", stages.attention)):
-        size = np.linalg.norm(path.weights[name], axis=(2, 3))
-        apart = size * 0 if name == "W_ov" else 1 / (1 + size)
-        rows.append(StageRow(name, "loss", (Curves(path.steps, path.loss, apart, size),)))
-    figure = _rows_figure(rows, "both")
+    figure = stages.plot()
     assert len(figure.axes) == 6
     assert [axes.get_title(loc="left") or axes.get_title() for axes in figure.axes] == [
         f"{name}: {what}" for name in ("W_ov", "W_kq") for what in ("loss", "direction", "norm")
     ]
-    assert "exact" in figure.axes[1].texts[0].get_text()  # nothing to draw: it is said
     assert figure.axes[0].get_yscale() == "log" and figure.axes[4].get_xscale() == "log"
+    loss = stages.decoder.loss
+    draw_row(
+        figure.axes[:3], Curves(stages.decoder.steps, loss, 0 * loss, loss), matrix="W", loss=""
+    )
+    assert "exact" in figure.axes[1].texts[-1].get_text()  # nothing to draw: it is said
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Hunting: the smallest instance that breaks a statement, and the proof that it does."""
 
-from attsvm.experiments.counterexamples.hunt import hunt
-from attsvm.experiments.counterexamples.outcome import FoundInstance, Hunt
+from attsvm.experiments.counterexamples.hunt import FoundInstance, Hunt, hunt
 from attsvm.experiments.counterexamples.search import found_statement
 
 __all__ = ["FoundInstance", "Hunt", "found_statement", "hunt"]

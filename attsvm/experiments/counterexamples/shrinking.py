@@ -1,181 +1,73 @@
-"""Hypothesis: its guided search for a block, and its shrinking of what was found.
+"""shrink(): from an instance that breaks a statement to a smaller and simpler one.
 
-A found instance is handed to Hypothesis as the choices that make it: for each input, token and
-dimension whether it stays, then for each entry the place of its value in a list with the simplest
-first. Shrinking lowers these choices in order: fewer inputs, tokens and dimensions, then smaller
-numbers.
+Inputs, tokens and dimensions are taken away one by one, then entries are replaced by simpler
+numbers, as long as the statement stays broken; it ends where no single change is left.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from importlib.util import find_spec
-from math import prod
-from random import Random
-from typing import Any
-from unittest import SkipTest
+from collections.abc import Iterator
 
 import numpy as np
 
-from attsvm._utils.version import install
-from attsvm.errors import Unsupported
-from attsvm.experiments.counterexamples.plan import Drawn, SearchBlock
-from attsvm.experiments.counterexamples.search import confirmed
+from attsvm._utils.arrays import Floats
+from attsvm.experiments.counterexamples.search import Drawn
 from attsvm.experiments.statements import Space, Statement
 from attsvm.experiments.statements.statement import FINEST, simplest
 
-_KEY = b"attsvm hunt"
-# Instances that shrinking may try.
-_TRIES = 20_000
 
+def shrink(statement: Statement, drawn: Drawn, *, seconds: float) -> tuple[Drawn, str]:
+    """(an instance that no single change makes simpler, a note).
 
-def require_hypothesis() -> None:
-    """Raises Unsupported unless Hypothesis is installed, with the line that installs it."""
-    if find_spec("hypothesis") is None:
-        raise Unsupported(f"a hunt searches and shrinks with Hypothesis: {install('hunt')}")
-
-
-def _settings(**more: Any) -> Any:
-    from hypothesis import HealthCheck, Verbosity, settings
-
-    return settings(
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        verbosity=Verbosity.quiet,
-        print_blob=False,
-        **more,
-    )
-
-
-def guided(
-    statement: Statement, block: SearchBlock, seed: int, look: Callable[[Drawn], float | None]
-) -> None:
-    """Lets Hypothesis draw the instances of a block, guided by their violation."""
-    from hypothesis import Phase, find, target
-    from hypothesis import strategies as st
-    from hypothesis.errors import NoSuchExample
-
-    space, level = statement.space, block.entries
-
-    @st.composite
-    def instances(choose: Any) -> Drawn:
-        sizes = space.choices[choose(st.integers(0, len(space.choices) - 1))]
-        return {f.name: _array(choose, f.shape(sizes), f.entries(level)) for f in space.fields}
-
-    def stands(drawn: Drawn) -> bool:
-        value = look(drawn)
-        if value is not None:
-            target(value)
-        return False  # what is found is in the tally; the search goes on to its end
-
-    try:
-        find(
-            instances(),
-            stands,
-            settings=_settings(
-                max_examples=block.count,
-                database=None,
-                phases=(Phase.generate, Phase.target),
-            ),
-            random=Random(f"{seed} {block.index}"),
-        )
-    except NoSuchExample:
-        return
-
-
-def _array(choose: Any, shape: tuple[int, ...], table: tuple[float, ...]) -> Any:
-    """An array whose entries Hypothesis chooses by their place in a table."""
-    from hypothesis import strategies as st
-
-    place = st.integers(0, len(table) - 1)
-    return np.array([table[choose(place)] for _ in range(prod(shape))]).reshape(shape)
-
-
-def shrunk(statement: Statement, drawn: Drawn, *, seed: int, seconds: float) -> tuple[Drawn, str]:
-    """(the smallest instance that Hypothesis gets to from this one and that still stands, a note).
-
-    Stands: the premises hold, the violation is positive, and where there is an exact check it
-    confirms. After so many seconds it stays with what it has. Instances on which the statement
-    itself fails are left out; the note tells of the first.
+    An instance stands if its premises hold, its violation is positive and, where there is an exact
+    check, that confirms it. After so many seconds, and at an interrupt, the last one that stands is
+    kept. Instances on which the statement itself fails are left out; the note tells of the first.
     """
-    from hypothesis import Phase, given
-    from hypothesis import seed as seeded
-    from hypothesis import strategies as st
-    from hypothesis.database import InMemoryExampleDatabase, choices_to_bytes
+    best, note, end = drawn, "", time.monotonic() + seconds
+    trials = _simpler(statement.space, best)
+    try:
+        while (trial := next(trials, None)) is not None and time.monotonic() < end:
+            try:
+                stands = _breaks(statement, trial)
+            except Exception as error:  # whatever the statement of a user raises
+                said = " ".join(str(error).split()) or type(error).__name__
+                note = note or f"while shrinking, instances were left out because {said}"
+                continue
+            if stands:
+                best, trials = trial, _simpler(statement.space, trial)
+    except KeyboardInterrupt:
+        note = "shrinking was interrupted: this is the smallest instance so far"
+    return best, note
 
-    space = statement.space
-    letters = _letters(space, drawn)
-    tables = {
-        f.name: f.values or simplest({*f.entries(FINEST), *drawn[f.name].ravel().tolist()})
-        for f in space.fields
-    }
 
-    @st.composite
-    def parts(choose: Any) -> Drawn | None:
-        keep = {
-            letter: [choose(st.booleans()) for _ in range(size)] for letter, size in letters.items()
-        }
-        whole = {f.name: _array(choose, drawn[f.name].shape, tables[f.name]) for f in space.fields}
-        sizes = {letter: sum(stays) for letter, stays in keep.items()}
-        if sizes not in space.choices:
-            return None
-        return {f.name: _kept(whole[f.name], f.axes, keep) for f in space.fields}
+def _breaks(statement: Statement, drawn: Drawn) -> bool:
+    """Whether an instance breaks the statement: by the exact check, where there is one."""
+    one = statement.space.instance(drawn)
+    if not statement.holds_premises(one) or not statement.broken_by(one) > statement.tolerance:
+        return False
+    return statement.confirm is None or statement.checked(one).proved
 
-    end = time.monotonic() + seconds
-    best = [drawn]
-    faults: list[str] = []
 
-    # A seed takes the database away unless settings come after it.
-    database = InMemoryExampleDatabase()
-    optimizers = _settings(
-        max_examples=_TRIES, database=database, phases=(Phase.reuse, Phase.shrink)
-    )
-
-    @optimizers
-    @seeded(seed)
-    @given(parts())
-    def stands(part: Drawn | None) -> None:
-        if part is None or time.monotonic() > end:
-            return
-        try:
-            found = confirmed(statement, part)
-        except Exception as error:  # whatever the statement of a user raises, what stands is kept
-            faults.append(" ".join(str(error).split()) or type(error).__name__)
-            return
-        if found is not None and (found.proved or statement.confirm is None):
-            best[0] = part
-            raise _Stands
-
-    choices: list[Any] = [True for size in letters.values() for _ in range(size)]
+def _simpler(space: Space, drawn: Drawn) -> Iterator[Drawn]:
+    """Every instance with one input, token or dimension less, then with one simpler entry."""
+    sizes = space.sizes_of(drawn)
+    for letter, size in sizes.items():
+        if {**sizes, letter: size - 1} in space.choices:
+            for k in range(size):
+                yield {f.name: _without(drawn[f.name], f.axes, letter, k) for f in space.fields}
     for f in space.fields:
-        choices += [tables[f.name].index(float(x)) for x in drawn[f.name].ravel()]
-    # What lies under the key itself is taken to be shrunk already.
-    stands._hypothesis_internal_database_key = _KEY
-    database.save(_KEY + b".secondary", choices_to_bytes(choices))
-    with suppress(_Stands, SkipTest):
-        stands()
-    note = f"while shrinking, instances were left out because {faults[0]}" if faults else ""
-    return best[0], note
+        table = f.values or simplest({*f.entries(FINEST), *drawn[f.name].ravel().tolist()})
+        for place in np.ndindex(drawn[f.name].shape):
+            for value in table[: table.index(float(drawn[f.name][place]))]:
+                changed = drawn[f.name].copy()
+                changed[place] = value
+                yield {**drawn, f.name: changed}
 
 
-class _Stands(Exception):
-    """Tells Hypothesis that an instance breaks the statement."""
-
-
-def _letters(space: Space, drawn: Drawn) -> dict[str, int]:
-    """The size of each letter in a drawn instance."""
-    out: dict[str, int] = {}
-    for f in space.fields:
-        pairs = zip(f.axes, drawn[f.name].shape, strict=True)
-        out |= {axis: size for axis, size in pairs if isinstance(axis, str)}
-    return {letter: out[letter] for letter in space.sizes}
-
-
-def _kept(whole: Any, axes: tuple[str | int, ...], keep: dict[str, list[bool]]) -> Any:
-    """The part of an array that stays."""
+def _without(array: Floats, axes: tuple[str | int, ...], letter: str, k: int) -> Floats:
+    """The array without index k of every axis of this letter."""
     for place, axis in enumerate(axes):
-        if isinstance(axis, str):
-            whole = np.compress(keep[axis], whole, axis=place)
-    return whole
+        if axis == letter:
+            array = np.delete(array, k, axis=place)
+    return array

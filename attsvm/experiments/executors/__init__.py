@@ -1,17 +1,16 @@
-"""Engines, by name: where the tasks of a sweep or a hunt are run. `run_tasks` is their door."""
+"""Engines, by name: where the tasks of a study or a hunt are run, by `map_tasks`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
-from difflib import get_close_matches
 
+from attsvm._utils.objects import unknown
 from attsvm.errors import Unsupported
 from attsvm.experiments.executors.dask import by_dask
 from attsvm.experiments.executors.engine import Engine, ExecutorConfig
-from attsvm.experiments.executors.here import by_this_process
-from attsvm.experiments.executors.local import by_processes
-from attsvm.experiments.executors.run_tasks import Failure, run_tasks
+from attsvm.experiments.executors.local import by_processes, by_this_process
+from attsvm.experiments.executors.map_tasks import Failure, map_tasks
 from attsvm.experiments.executors.slurm import by_jobs
 
 ENGINES: dict[str, Callable[[ExecutorConfig], Engine]] = {
@@ -21,7 +20,7 @@ ENGINES: dict[str, Callable[[ExecutorConfig], Engine]] = {
     "slurm": by_jobs,
 }
 
-__all__ = ["ENGINES", "Asked", "Engine", "Failure", "engine_of", "run_tasks"]
+__all__ = ["ENGINES", "Engine", "ExecutorConfig", "Failure", "engine_of", "map_tasks"]
 
 
 def engine_of(wanted: str | Engine | Executor, asked: ExecutorConfig | None = None) -> Engine:
@@ -34,8 +33,13 @@ def engine_of(wanted: str | Engine | Executor, asked: ExecutorConfig | None = No
         return wanted
     if isinstance(wanted, Executor):
         return Engine("given", lambda: wanted, window=32, stop=lambda executor: None, once=True)
-    if wanted in ENGINES:
-        return ENGINES[wanted](asked or ExecutorConfig())
-    near = get_close_matches(str(wanted), ENGINES, n=1)
-    hint = f"; nearest is {near[0]}" if near else ""
-    raise Unsupported(f"unknown engine {wanted!r}: it is one of {', '.join(ENGINES)}{hint}")
+    if wanted not in ENGINES:
+        raise Unsupported(unknown("engine", wanted, ENGINES))
+    config = asked or ExecutorConfig()
+    if config.address is not None and wanted != "dask":
+        raise Unsupported(f"--address is of the dask engine: leave it out with --engine {wanted}")
+    if config.options and wanted != "slurm":
+        raise Unsupported(
+            f"the {wanted} engine takes no options; this is {next(iter(config.options))!r}"
+        )
+    return ENGINES[wanted](config)

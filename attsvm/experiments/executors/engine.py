@@ -14,7 +14,7 @@ from attsvm.errors import Unsupported
 
 
 def let_go(executor: Executor) -> None:
-    """Ends an executor without waiting for what it runs."""
+    """End an executor without waiting for what it runs."""
     executor.shutdown(wait=False, cancel_futures=True)
 
 
@@ -54,12 +54,3 @@ def extra(module: str, name: str) -> Any:
         return import_module(module)
     except ModuleNotFoundError as error:
         raise Unsupported(f"{module} is not installed: {install(name)}") from error
-
-
-def only(asked: ExecutorConfig, engine: str, *known: str) -> None:
-    """Raises Unsupported where an address or an option is given that the engine does not take."""
-    if asked.address is not None and "address" not in known:
-        raise Unsupported(f"--address is of the dask engine: leave it out with --engine {engine}")
-    for name in asked.options:
-        if "options" not in known:
-            raise Unsupported(f"the {engine} engine takes no options; this one is {name!r}")

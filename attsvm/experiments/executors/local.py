@@ -1,4 +1,4 @@
-"""local: processes of this machine, one thread each, that end with the one that started them."""
+"""local: processes of this machine, one thread each; here: tasks one by one in this process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from attsvm._utils.memory import share_with
 from attsvm._utils.objects import load_files, loaded_files
 from attsvm._utils.parallel import GUARD, leave_unguarded, unguarded
 from attsvm.errors import Unsupported
-from attsvm.experiments.executors.engine import Engine, ExecutorConfig, only
+from attsvm.experiments.executors.engine import Engine, ExecutorConfig
 
 # One thread per process when several run at once: read by libraries when they are loaded.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -28,12 +28,29 @@ def cores(jobs: int) -> int:
     return jobs or os.cpu_count() or 1
 
 
+def by_this_process(asked: ExecutorConfig) -> Engine:
+    """The engine of this process alone."""
+    return Engine("here", Here, window=1)
+
+
 def by_processes(asked: ExecutorConfig) -> Engine:
     """The engine of so many processes of this machine."""
-    only(asked, "local")
     jobs = cores(asked.jobs)
     # One task waits for each worker, so that none is idle while its result is written.
     return Engine("local", lambda: Processes(jobs), window=2 * jobs, stop=_stop)
+
+
+class Here(Executor):
+    """An executor that does a task when it is handed one."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """A Future that has its result already."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:  # handed on to whoever asks for the result
+            future.set_exception(error)
+        return future
 
 
 class Processes(ProcessPoolExecutor):
@@ -99,13 +116,12 @@ def _begin(jobs: int, files: list[Path]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if sys.platform != "win32":
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    parent = parent_process()
-    if parent is not None:
-        sentinel = parent.sentinel
-
-        def follow() -> None:
-            connection.wait([sentinel])
-            os._exit(1)
-
-        threading.Thread(target=follow, daemon=True).start()
+    if parent := parent_process():
+        threading.Thread(target=_follow, args=[parent.sentinel], daemon=True).start()
     load_files(files)
+
+
+def _follow(sentinel: int) -> None:
+    """End this process as soon as the one that started it ends."""
+    connection.wait([sentinel])
+    os._exit(1)

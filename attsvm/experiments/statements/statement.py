@@ -8,7 +8,7 @@ wrong by rounding; `confirm` is the check that is not.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import isfinite, prod
@@ -25,12 +25,15 @@ from attsvm.problem.tokens import Tokens
 Kind = Literal["theorem", "false", "planted", "conjecture"]
 
 
+class NoProof(Exception):
+    """Raised by an exact check that cannot tell; the message says why."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Instance:
     """Arrays by name, as a problem file has them: X (n, T, d), v, z, y, p0, W0, and others."""
 
     arrays: Mapping[str, Floats]
-    memo: dict[Any, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Floats:
         return self.arrays[name]
@@ -38,15 +41,27 @@ class Instance:
     @lazy
     def tokens(self) -> Tokens:
         """X with the queries z (width one without them) and the labels y (1 without them)."""
-        X = self["X"]
-        labels = self.arrays.get("y", np.ones(len(X)))
-        return Tokens(X, queries=self.arrays.get("z"), labels=labels)
+        return Tokens(self["X"], queries=self.arrays.get("z"), labels=self.labels)
 
-    def recall(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What `make` gives, computed once per instance."""
-        if key not in self.memo:
-            self.memo[key] = make()
-        return self.memo[key]
+    @lazy
+    def labels(self) -> Floats:
+        """y (n,), 1 where the instance has none."""
+        return self.arrays.get("y", np.ones(len(self["X"])))
+
+    @lazy
+    def scores(self) -> Floats:
+        """γ_it = y_i v·x_it (n, T)."""
+        return np.asarray(self.labels[:, None] * (self["X"] @ self["v"]))
+
+    @lazy
+    def best(self) -> tuple[int, ...]:
+        """The token of highest score of every input."""
+        return tuple(self.scores.argmax(axis=1).tolist())
+
+    @lazy
+    def first(self) -> tuple[int, ...]:
+        """The first token of every input."""
+        return (0,) * len(self["X"])
 
     def __repr__(self) -> str:
         said = ", ".join(f"{name}={a.tolist()}" for name, a in self.arrays.items())
@@ -72,9 +87,15 @@ class Field:
 
     def entries(self, level: tuple[float, ...]) -> tuple[float, ...]:
         """What an entry is drawn from at this level, simplest first."""
-        if self.values is not None:
-            return self.values
-        return tuple(self.scale * x for x in level)
+        return self.values or tuple(self.scale * x for x in level)
+
+
+# The fields that most statements draw: tokens, queries, prediction head, labels, a start.
+X = Field("X", ("n", "T", "d"))
+Z = Field("z", ("n", "d"))
+V = Field("v", ("d",))
+Y = Field("y", ("n",), values=(1.0, -1.0))
+P0 = Field("p0", ("d",), scale=2.0)
 
 
 def _anywhere(sizes: Mapping[str, int]) -> bool:
@@ -99,15 +120,22 @@ class Space:
         ranges = [range(low, high + 1) for low, high in self.sizes.values()]
         found = [dict(zip(self.sizes, chosen, strict=True)) for chosen in product(*ranges)]
         fitting = [sizes for sizes in found if self.fits(sizes)]
-        return tuple(sorted(fitting, key=lambda s: (self.entries(s), *s.values())))
+        return tuple(sorted(fitting, key=lambda s: (self._entries(s), *s.values())))
 
-    def entries(self, sizes: Mapping[str, int]) -> int:
-        """How many entries an instance of these sizes has."""
+    def _entries(self, sizes: Mapping[str, int]) -> int:
         return sum(prod(f.shape(sizes)) for f in self.fields)
 
     def count(self, sizes: Mapping[str, int], level: tuple[float, ...]) -> int:
         """How many instances of these sizes have all entries at this level."""
         return prod(len(f.entries(level)) ** prod(f.shape(sizes)) for f in self.fields)
+
+    def sizes_of(self, drawn: Mapping[str, Floats]) -> dict[str, int]:
+        """The sizes of drawn arrays."""
+        out: dict[str, int] = {}
+        for f in self.fields:
+            pairs = zip(f.axes, drawn[f.name].shape, strict=True)
+            out |= {axis: size for axis, size in pairs if isinstance(axis, str)}
+        return {letter: out[letter] for letter in self.sizes}
 
     def instance(self, drawn: Mapping[str, Floats]) -> Instance:
         """The instance of drawn arrays."""
@@ -119,14 +147,13 @@ class Space:
 class Confirmation:
     """What an exact check says of an instance: whether the statement is broken there, proved.
 
-    how: what the proof rests on. says: one sentence with the numbers. numbers: exact witnesses, as
-    text. proved is False both where the check says the statement holds and where it cannot tell.
+    how: what the proof rests on. says: one sentence with the numbers. proved is False both where
+    the check says the statement holds and where it cannot tell.
     """
 
     proved: bool
     how: str
     says: str
-    numbers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -134,9 +161,8 @@ class Statement:
     """A claim about instances that can be hunted.
 
     says: the statement in a sentence. premises, violation: see above; a violation above `tolerance`
-    is a candidate. confirm: the exact check of a candidate, None where there is none. claims: ids
-    of the claims of `attsvm list` that state it. lines: Python that shows the violation with the
-    arrays of the instance by name, for the file that a hunt writes. block: instances drawn at
+    is a candidate. confirm: the exact check of a candidate, None where there is none; proves: what
+    it rests on. claims: ids of the claims of `attsvm list` that state it. block: instances drawn at
     once, fewer where one takes long.
 
     >>> import attsvm.experiments.statements.statement as s
@@ -163,7 +189,6 @@ class Statement:
     violation: Callable[[Instance], float] | None = None
     confirm: Callable[[Instance], Confirmation] | None = None
     claims: tuple[str, ...] = ()
-    lines: tuple[str, ...] = ()
     proves: str = ""
     block: int = 200
     tolerance: float = 1e-7
@@ -190,7 +215,10 @@ class Statement:
         """The exact check of an instance."""
         if self.confirm is None:
             return Confirmation(False, "floats alone", "the statement has no exact check")
-        said: Confirmation = self._called("confirm", instance)
+        try:
+            said: Confirmation = self._called("confirm", instance)
+        except NoProof as error:
+            return Confirmation(False, self.proves, str(error))
         return said
 
     def _called(self, part: str, instance: Instance) -> Any:
@@ -198,6 +226,8 @@ class Statement:
         try:
             return function(instance)
         except Exception as error:  # whatever the function of a user raises
+            if part == "confirm" and isinstance(error, NoProof):
+                raise
             raise Unsupported(
                 f"{part} of statement {self.name!r} fails on {instance!r}: "
                 f"{type(error).__name__}: {error}"

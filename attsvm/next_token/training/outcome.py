@@ -181,13 +181,6 @@ class SentenceOutcome(Table):
     its infimum; excess: how far the loss is above it. decoder_loss: that of a first stage.
     top_optimal: the share of the sentences whose most attended token is optimal; of a decoder
     alone, the share of collocations whose follower has the largest output.
-
-    >>> from attsvm.next_token import Sentences, two_stages
-    >>> data = Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
-    >>> run = SentenceRun.of(two_stages(data, steps=(200, 300)), data)
-    >>> found = sentence_outcome(run)
-    >>> found.limit.norm, {name: round(x, 2) for name, x in found.correlation.items()}
-    ('frobenius', {'W_kq': 1.0, 'W_ov': 1.0})
     """
 
     run: SentenceRun
@@ -240,7 +233,7 @@ class SentenceOutcome(Table):
         Sentences have the lengths and the queries of the data. Raises Unsupported where there is no
         decoder or no solution.
         """
-        count = whole(count, "count", least=1)
+        count, seed = whole(count, "count", least=1), whole(seed, "seed", least=0)
         data, ends, E = self.run.data, self.run.ends, self.run.E
         best = self.certificates.get("W_kq")
         decoder = self.run.W_ov
@@ -253,7 +246,7 @@ class SentenceOutcome(Table):
         accuracy = logit_accuracy(orders(data), best, E)
         asked = predict_unseen(words, best.W, E, data.follows, accuracy=accuracy)
         answered = answer_unseen(words, decoder, ends["W_kq"], E)
-        return agreement(asked, answered, names=data.names)
+        return agreement(asked, answered)
 
     def to_dict(self) -> dict[str, Any]:
         """The outcome as plain data for JSON; infinities and unknown values are None."""

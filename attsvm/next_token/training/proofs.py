@@ -41,7 +41,6 @@ from attsvm.theory.convergence.proof import (
 from attsvm.theory.convergence.prover import (
     Geometry,
     PowerProver,
-    ProofParts,
     Prover,
     covered_step,
     covered_steps,
@@ -61,7 +60,6 @@ from attsvm.training.optimizers import RuleLike, optimizer_of
 if TYPE_CHECKING:
     from attsvm.next_token.training.outcome import SentenceRun
 
-_NONE = np.empty(0, np.int64)
 # The arrays of Sentences in a saved proof.
 _PARTS = ("words", "labels", "counts", "lines", "follows", "follow_counts")
 _GROW = 1 + 2.0**-46
@@ -148,34 +146,28 @@ class _OfSentences(Prover):
         """The max-margin problem of these rows, equal ones once."""
         rows, objective = self.rows_for(alpha), self.objective
         tokens = objective.contexts.tokens
-        hi = tokens[rows.inputs, alpha[rows.inputs]]
-        m = rows.count
         return Problem(
             objective.E,
             objective.E,
-            hi,
+            tokens[rows.inputs, alpha[rows.inputs]],
             tokens[rows.inputs, rows.places],
             objective.contexts.queries[rows.inputs],
-            np.ones(m),
-            _NONE,
-            _NONE,
-            _NONE,
-            np.empty(0),
+            np.ones(rows.count),
         )
 
     def multipliers_for(self, rows: Rows, certificate: Certificate) -> Floats:
         """The problem has the rows in their order."""
         return np.asarray(certificate.multipliers, dtype=np.float64)
 
-    def _level(
-        self, W: Floats, given: Floats, alpha: Ints, at: Geometry
-    ) -> ConvergenceProof | None:
+    def _level(self, W: Floats, at: Geometry) -> dict[str, Any] | None:
         return None
 
-    def _made(self, W: Floats, alpha: Ints, at: Geometry, found: ProofParts) -> ConvergenceProof:
-        if found.blocked is not None:
-            found = found._replace(blocked=_in_words(self.objective, found.blocked))
-        made = super()._made(W, alpha, at, found._replace(covered=0))
+    def _made(
+        self, W: Floats, alpha: Ints, at: Geometry, found: dict[str, Any]
+    ) -> ConvergenceProof:
+        if "blocked" in found:
+            found = {"blocked": _in_words(self.objective, found["blocked"])}
+        made = super()._made(W, alpha, at, found | {"float_steps": 0})
         fields = {name: getattr(made, name) for name in ConvergenceProof.__dataclass_fields__}
         return SentenceProof(
             **fields | {"loss": self.objective.readout, "objective": self.objective}

@@ -19,7 +19,7 @@ from attsvm._utils.objects import lazy
 from attsvm._utils.progress import Progress
 from attsvm._utils.result import Summary, Table, draw
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.next_token.attention import AttentionKernel, Contexts
+from attsvm.next_token.attention import Contexts, attention_kernel
 from attsvm.next_token.infimum import entropy, finite_part, infima
 from attsvm.next_token.order import orders
 from attsvm.next_token.realizable import quote
@@ -217,10 +217,9 @@ def _ahead(objective: SentenceObjective, descent: OptimizerConfig, records: int)
         strength = strengths(objective.V, objective.sentences.follows)
         if strength is None:
             return None
-    kernel = AttentionKernel(contexts, strength).descend
     most = max(1, int(_CALL / contexts.tokens.size))
     return FastSteps(
-        kernel,
+        attention_kernel(contexts, strength),
         most,
         objective.sentences.size,
         lr=descent.lr,
@@ -359,13 +358,7 @@ def train(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stages(Table):
-    """The two runs: `decoder` the path of W_ov, `attention` that of W_kq over its end; E (N, d).
-
-    >>> data = Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
-    >>> run = two_stages(data, steps=(200, 300))
-    >>> run.W_ov.shape, run.W_kq.shape, [int(x) for x in run.V.argmax(axis=1)]
-    ((3, 3), (3, 3), [1, 2, 0])
-    """
+    """The two runs: `decoder` the path of W_ov, `attention` that of W_kq over its end; E (N, d)."""
 
     sentences: Sentences
     E: Floats

@@ -2,7 +2,7 @@
 
 from attsvm.theory.convergence.basins import Basin, basin
 from attsvm.theory.convergence.proof import Blocked, ConvergenceProof
-from attsvm.theory.convergence.prover import proof_of_convergence, proofs_of_convergence
+from attsvm.theory.convergence.prover import proof_of_convergence
 
 __all__ = [
     "Basin",
@@ -10,5 +10,4 @@ __all__ = [
     "ConvergenceProof",
     "basin",
     "proof_of_convergence",
-    "proofs_of_convergence",
 ]

@@ -1,12 +1,8 @@
 """basin(): from which starts on every run is held by a selection, proved.
 
-Two families of sets round the ray of W^mm, each kept by all steps of length at most lr:
-
-- cones {corr(W, W^mm) ≥ c, ‖W‖ ≥ R(c)}, the least R(c) for a grid of angles;
-- tubes {ρ ≥ ρ(r), ‖P − P⋆‖ ≤ r}, W = ρ W^mm + P, the least ρ(r) for a grid of radii.
-
-A run that starts in one of them keeps the selection for ever and tends to the direction of W^mm.
-What lies outside is not claimed to leave.
+Cones {corr(W, W^mm) ≥ c, ‖W‖ ≥ R(c)} are kept by all steps of length at most lr; R(c) is the least
+for each of a grid of angles. A run that starts in one of them keeps the selection for ever and
+tends to the direction of W^mm. What lies outside is not claimed to leave.
 """
 
 from __future__ import annotations
@@ -19,7 +15,6 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints, detached, numbers
 from attsvm._utils.expected import positive
-from attsvm._utils.interval import Interval, up
 from attsvm._utils.result import Summary, Table, draw
 from attsvm.errors import NotConverged, Unsupported
 from attsvm.problem.selection import Kept, Selection
@@ -28,38 +23,24 @@ from attsvm.theory.convergence import theorems
 from attsvm.theory.convergence.proof import unsupported
 from attsvm.theory.convergence.prover import PowerProver, Prover, prover, whole_log2
 from attsvm.theory.convergence.rows import Rows
-from attsvm.theory.convergence.theorems import (
-    ConeAxis,
-    Position,
-    TubeFrame,
-    centre,
-    level_point,
-)
+from attsvm.theory.convergence.theorems import ConeAxis
 from attsvm.training.losses import Loss
 from attsvm.training.optimizers import RuleLike
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Angles and radii of the grids, and how finely norms are found.
+# The grid of angles, and how finely norms are found.
 _ANGLES = np.concatenate([np.geomspace(1e-3, 0.2, 25), np.linspace(0.22, 1.5, 33)])
-_RADII = 24
 _HALVINGS = 60
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Basin(Table):
-    """Cones and tubes that hold every run started in them.
+    """Cones that hold every run started in them.
 
     selection (n,), direction W^mm (d, dq) and its norm; angles (g,) in radians and the least norms
-    (g,) of the cones (inf where there is none); centre P⋆ (d, dq), radii (j,) and the least heights
-    ρ (j,) of the tubes. lr: the longest step.
-
-    >>> import attsvm
-    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
-    >>> held = attsvm.basin(tokens, [0], head=[0.2, 0.7])
-    >>> [round(held.least_norm(angle), 2) for angle in (0.1, 0.75)]
-    [3.76, 5.08]
+    (g,) of the cones, inf where there is none. lr: the longest step.
     """
 
     selection: Ints
@@ -67,16 +48,13 @@ class Basin(Table):
     norm: float
     angles: Floats
     norms: Floats
-    centre: Floats
-    radii: Floats
-    heights: Floats
     optimizer: str
     lr: float
     _inside: Callable[[Floats], bool]
 
     @np.errstate(all="ignore")
     def holds(self, W: Any) -> bool:
-        """Whether W (d, dq), or a prompt (d,), lies in a cone or a tube, rounding included."""
+        """Whether W (d, dq), or a prompt (d,), lies in a cone, rounding included."""
         array = numbers(detached(W), "W").astype(np.float64, copy=False)
         if array.ndim == 1 and self.direction.shape[1] == 1:
             array = array[:, None]
@@ -110,7 +88,7 @@ class Basin(Table):
                 f"{self.optimizer}, steps up to {self.lr:g}"
             )
         else:
-            said = f"no cone; tubes of radius up to {self.radii.max(initial=0.0):.3g}"
+            said = "no cone"
         least = self.columns()["least_norm"]
         # Of angles with one norm the widest says it all.
         widest_of = [k for k in some.nonzero()[0] if k + 1 == len(least) or least[k + 1] > least[k]]
@@ -164,7 +142,7 @@ def basin(
     """
     made = prover(tokens, head=head, optimizer=optimizer, lr=lr, loss=loss)
     if isinstance(made, PowerProver):
-        raise unsupported(f"the cones and tubes of optimizer {made.optimizer!r}")
+        raise unsupported(f"the cones of optimizer {made.optimizer!r}")
     alpha = Selection.of(tokens, selection).indices
     at = made.geometry(alpha)
     if at.axis is None or at.rows is None:
@@ -173,19 +151,10 @@ def basin(
     rows, axis, unit = at.rows, at.axis, at.rows.unit
     cosines = np.cos(_ANGLES) * (1 - 1e-15)
     norms = _least_norms(made, rows, axis, cosines)
-    middle, radii, heights = Interval(np.zeros(axis.W.lo.shape)), np.empty(0), np.empty(0)
-    if at.frame is not None:
-        middle, radii, heights = _tubes(made, at.frame)
 
     def inside(W: Floats) -> bool:
-        scaled = np.ldexp(W, -whole_log2(unit))
-        c, R = theorems.cone_of(axis, scaled)
-        if bool(((cosines <= c) & (norms <= R)).any()):
-            return True
-        rho = (axis.W * scaled).sum() / axis.N.squared()
-        P = Interval(scaled) - axis.W * rho
-        off = (P - middle).squared().sum().sqrt()
-        return bool(((heights <= rho.lo) & (radii >= off.hi)).any())
+        c, R = theorems.cone_of(axis, np.ldexp(W, -whole_log2(unit)))
+        return bool(((cosines <= c) & (norms <= R)).any())
 
     return Basin(
         alpha,
@@ -193,9 +162,6 @@ def basin(
         float(axis.N.mid) * unit,
         _ANGLES,
         norms * unit,
-        middle.mid * unit,
-        radii * unit,
-        heights,
         made.optimizer,
         made.lr,
         inside,
@@ -220,35 +186,3 @@ def _least_norms(made: Prover, rows: Rows, axis: ConeAxis, c: Floats) -> Floats:
         high, low = np.where(found, middle, high), np.where(found, low, middle)
     norms = np.exp(high)
     return np.where(never | ~fits(norms), np.inf, norms)
-
-
-def _tubes(made: Prover, frame: TubeFrame) -> tuple[Interval, Floats, Floats]:
-    """P⋆ in the span of the tight rows, radii, and the least height ρ of each (inf: none)."""
-    still = centre(frame)
-    middle = frame.rows.combined(level_point(frame)[2], frame.active.C)
-    steps = made.steps(frame.rows)
-    N = float(frame.active.N.mid)
-    radii = np.geomspace(1e-2, 1e2, _RADII) * max(N, 1.0)
-    heights = np.full(_RADII, np.inf)
-    for j, radius in enumerate(radii):
-        low, high = 0.0, np.inf
-        tried = 1.0
-        for _ in range(_HALVINGS):
-            here = Position(
-                Interval(tried), still.at, still.log_Z, still.star, Interval(radius), still.shift
-            )
-            D = up(radius * np.array([1.001, 1.01, 1.05, 1.2, 1.5]))
-            held = any(
-                theorems.measure_tube(frame, here, steps, D, mode).fits.any() for mode in "AB"
-            )
-            if held:
-                high = tried
-            else:
-                low = tried
-            if high == np.inf and tried > 1e7:
-                break
-            if high < np.inf and high - low <= 2e-3 * high:
-                break
-            tried = tried * 4 if high == np.inf else 0.5 * (low + high)
-        heights[j] = high
-    return middle, radii, heights

@@ -24,6 +24,7 @@ import numpy as np
 from attsvm._utils.arrays import Bools, Floats
 from attsvm._utils.interval import Interval, down, total, up
 from attsvm.theory.convergence.rows import Rows
+from attsvm.theory.convergence.theorems import scaled_axis
 
 # How often the radius of each entry is tightened; how many multipliers and shares of entries are
 # tried in the bound on a margin for p > 2.
@@ -159,20 +160,11 @@ class PowerAxis:
     @staticmethod
     def near(rows: Rows, W: Floats, multipliers: Floats, p: float) -> PowerAxis | None:
         """A feasible W and multipliers ≥ 0 of any scale; None where a margin is not positive."""
-        least = float(rows.margins(W).lo.min(initial=np.inf))
-        if not 0 < least < np.inf or not multipliers.any():
+        found = scaled_axis(rows, W, multipliers)
+        if found is None:
             return None
-        if not 1 <= least <= 1 + 1e-11:
-            W = W / down(least) * (1 + 2.0**-50)
-        if not (rows.margins(W).lo >= 1).all():
-            W = W * (1 + 1e-12)
-        margins = rows.margins(W)
-        if not (margins.lo >= 1).all():
-            return None
+        W, margins, mu = found
         exponent = Exponent.of(p)
-        given = multipliers / multipliers.sum()
-        mu = Interval(given) / Interval(given).sum()
-        mu = Interval(np.where(given > 0, mu.lo, 0.0), np.where(given > 0, mu.hi, 0.0))
         U = rows.combined(mu, np.arange(rows.count))
         N = length(Interval(W), p, (0, 1))
         wide = length(U, exponent.q, (0, 1)) * N

@@ -70,7 +70,7 @@ class ConvergenceProof(Table):
     lr: float
     loss: str
     selection: Ints
-    theorem: Theorem | None
+    theorem: Theorem | None = None
     constants: Mapping[str, float] = field(default_factory=dict)
     witness: Mapping[str, Any] = field(default_factory=dict)
     direction: Floats | None = None

@@ -17,14 +17,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats, Ints, detached, numbers, rectangular, vector
-from attsvm._utils.expected import listed as instances
-from attsvm._utils.expected import number, shown
+from attsvm._utils.arrays import Floats, Ints, detached, numbers, vector
+from attsvm._utils.expected import number, shown, whole_instance
 from attsvm.certificate import Certificate
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.norms.entrywise import power_norm
@@ -45,6 +44,7 @@ from attsvm.theory.convergence.rows import (
 )
 from attsvm.theory.convergence.theorems import (
     ConeAxis,
+    ConeConstants,
     CoveredSteps,
     Position,
     TubeFrame,
@@ -53,7 +53,7 @@ from attsvm.theory.convergence.theorems import (
     locate,
     measure_level,
 )
-from attsvm.training.heads import Head, Linear
+from attsvm.training.heads import HEADS, Head, Linear, head_of
 from attsvm.training.losses import Loss, loss_of
 from attsvm.training.models import MODELS
 from attsvm.training.models.model import Evaluation, Model
@@ -83,17 +83,6 @@ class Geometry:
     frame: TubeFrame | None = None
 
 
-class ProofParts(NamedTuple):
-    """What was found for one W, with the names that a ConvergenceProof has for it."""
-
-    theorem: Theorem | None = None
-    constants: Mapping[str, float] = {}
-    witness: Mapping[str, Any] = {}
-    longest: float = math.nan
-    covered: int = 0
-    blocked: Blocked | None = None
-
-
 @dataclass(frozen=True, eq=False)
 class Prover:
     """Proofs for W of one instance: tokens, head v (d,), loss, and the steps.
@@ -112,6 +101,7 @@ class Prover:
     steady: bool = True
     known: dict[bytes, Geometry] = field(default_factory=dict)
     solved: Certificates | None = None
+    p: float = 2.0
 
     def selected(self, W: Floats) -> Ints:
         """The token of each input with the largest logit at W."""
@@ -153,61 +143,92 @@ class Prover:
     def _geometry(self, alpha: Ints) -> Geometry:
         try:
             rows = self.rows_for(alpha)
+            if not rows.count:
+                return Geometry(rows, blocked=Blocked("there is no other token"))
+            certificate = self.certificate_for(
+                alpha, "frobenius" if self.p == 2 else f"l{self.p:.12g}"
+            )
         except AttsvmError as error:
             return Geometry(blocked=Blocked(str(error)))
-        if not rows.count:
-            return Geometry(rows, blocked=Blocked("there is no other token"))
-        certificate = self.certificate_for(alpha)
         if certificate.W is None:
             return Geometry(rows, blocked=Blocked(certificate.message))
+        return self._axis_of(rows, certificate, certificate.W)
+
+    def _axis_of(self, rows: Rows, certificate: Certificate, W: Floats) -> Geometry:
+        """The geometry of a selection whose problem has this solution W."""
         lam = self.multipliers_for(rows, certificate)
         active = frame = blocked = None
         guess = (lam > _ACTIVE * lam.max(initial=0.0)).nonzero()[0]
         if rows.count * len(guess) > LARGEST:
             said = f"{rows.count} rows with {len(guess)} tight ones are too many for a proof"
-            return Geometry(rows, None, Blocked(said), certificate.W)
+            return Geometry(rows, None, Blocked(said), W)
         try:
             active = verify_active(rows, guess)
         except NotVerified as error:
             blocked = Blocked(str(error), None if error.row is None else rows.name(error.row))
-        if active is not None:
-            frame = TubeFrame(rows, active)
-            wrong = ~frame.good[active.C]
-            if wrong.any():
-                k = int(active.C[int(wrong.argmax())])
-                blocked = Blocked(not_good(rows, k), rows.name(k))
-                return Geometry(rows, None, blocked, certificate.W, active)
-            axis: ConeAxis | None = ConeAxis.exact(rows, active)
-        else:
-            axis = ConeAxis.near(rows, np.ldexp(certificate.W, -whole_log2(rows.unit)), lam)
-        direction = certificate.W
-        if active is not None:
-            solution = rows.combined(active.lam, active.C).mid
-            direction = np.ldexp(solution, whole_log2(rows.unit))
-        return Geometry(rows, axis, blocked, direction, active, frame)
+            axis = ConeAxis.near(rows, np.ldexp(W, -whole_log2(rows.unit)), lam)
+            return Geometry(rows, axis, blocked, W)
+        frame = TubeFrame(rows, active)
+        wrong = ~frame.good[active.C]
+        if wrong.any():
+            k = int(active.C[int(wrong.argmax())])
+            return Geometry(rows, None, Blocked(not_good(rows, k), rows.name(k)), W, active)
+        solution = rows.combined(active.lam, active.C).mid
+        direction = np.ldexp(solution, whole_log2(rows.unit))
+        return Geometry(rows, ConeAxis.exact(rows, active), None, direction, active, frame)
+
+    @property
+    def theorems(self) -> dict[Theorem, Callable[[Floats, Geometry], dict[str, Any] | None]]:
+        """What may prove a W, scaled to the rows, in the order in which it is tried."""
+        own: dict[Theorem, Any] = {"tube": self._tube, "cone": self._cone}
+        return own | {"level": self._level} if self.plain else own
 
     @np.errstate(all="ignore")  # what overflows is not proved
-    def prove(self, W: Floats, *, explain: bool = True) -> ConvergenceProof:
-        """The proof for W (d, dq), or what blocks it, in full where `explain` is set."""
+    def prove(
+        self, W: Floats, *, explain: bool = True, only: Theorem | None = None
+    ) -> ConvergenceProof:
+        """The proof for W (d, dq), or what blocks it, in full where `explain` is set.
+
+        only: the one theorem that is tried.
+        """
         alpha = self.selected(W)
         at = self.geometry(alpha)
+        found: dict[str, Any] | None = None
         if at.rows is None or (at.frame is None and at.axis is None):
-            return self._made(W, alpha, at, ProofParts(blocked=at.blocked))
-        scaled = np.ldexp(W, -whole_log2(at.rows.unit))
-        found = self._tube(scaled, W, alpha, at) or self._cone(scaled, W, alpha, at)
-        if found is None and self.plain:
-            found = self._level(scaled, W, alpha, at)
-        if found is not None:
-            return found
-        blocked = blocked_by(self, scaled, at) if explain else Blocked("no inequality holds")
-        return self._made(W, alpha, at, ProofParts(blocked=blocked))
+            found = {"blocked": at.blocked}
+        else:
+            scaled = np.ldexp(W, -whole_log2(at.rows.unit))
+            for name, by in self.theorems.items():
+                if found is None and only in (None, name):
+                    found = by(scaled, at)
+            if found is None:
+                blocked = Blocked("no inequality holds")
+                if explain:
+                    blocked = replace(self._blocked(scaled, at), norm=self._enough(scaled, at))
+                found = {"blocked": blocked}
+        return self._made(W, alpha, at, found)
+
+    def _made(
+        self, W: Floats, alpha: Ints, at: Geometry, found: dict[str, Any]
+    ) -> ConvergenceProof:
+        return ConvergenceProof(
+            self.tokens,
+            self.head,
+            W,
+            self.optimizer,
+            self.lr,
+            self.loss.name,
+            alpha,
+            direction=at.direction,
+            **found,
+        )
 
     def steps(self, rows: Rows, errors: float = 0.0) -> CoveredSteps:
         """The steps that are to be covered, in the units of the rows."""
         size = self.lr / rows.unit**2 if self.plain else self.lr / rows.unit
         return CoveredSteps(size, self.plain, errors)
 
-    def _tube(self, W: Floats, given: Floats, alpha: Ints, at: Geometry) -> ConvergenceProof | None:
+    def _tube(self, W: Floats, at: Geometry) -> dict[str, Any] | None:
         frame = at.frame
         if frame is None:
             return None
@@ -224,20 +245,16 @@ class Prover:
         # The same with the rounding errors of many steps, where the inequality still holds.
         drift = drift_of(self.tokens, frame, W, float(found.h[j]))
         errors = drift * COVERED * (float(np.linalg.norm(W)) + COVERED * float(found.h[j]) / 2)
-        covered = CoveredSteps(
-            steps.size, steps.plain, min(errors, 1e-3 * float(frame.active.N.lo))
-        )
+        covered = replace(steps, errors=min(errors, 1e-3 * float(frame.active.N.lo)))
         again = theorems.widest(frame, here, covered, D)
-        total = 0.0
         if again is not None:
             found, j = again
-            total = covered.errors
-        done = CoveredSteps(steps.size, steps.plain, total)
-        constants = theorems.tube_claims(frame, here, done, found, j)
-        count = float_steps(self.tokens, frame, W, float(found.h[j]), total)
-        longest = self._longest(frame, here, float(found.D[j]), found.mode, total)
+            steps = covered
+        constants = theorems.tube_claims(frame, here, steps, found, j)
+        if not self.steady:
+            constants["growth"] = 0.0
         moved = here.shift.nonzero()[0]
-        unit = rows.unit
+        unit, total = rows.unit, steps.errors
         witness = {
             "mode": found.mode,
             "tight": rows.names(frame.active.C),
@@ -246,9 +263,13 @@ class Prover:
             "D": np.float64(found.D[j]) * unit,
             "errors": np.float64(total) * unit,
         }
-        if not self.steady:
-            constants["growth"] = 0.0
-        return self._made(given, alpha, at, ProofParts("tube", constants, witness, longest, count))
+        return {
+            "theorem": "tube",
+            "constants": constants,
+            "witness": witness,
+            "longest_step": self._longest(frame, here, float(found.D[j]), found.mode, total),
+            "float_steps": float_steps(self.tokens, frame, W, float(found.h[j]), total),
+        }
 
     def _longest(
         self, frame: TubeFrame, here: Position, D: float, mode: str, errors: float
@@ -269,54 +290,129 @@ class Prover:
             factor = float(tried[last + 1] / tried[last]) if last + 1 < len(tried) else 1.0
         return max(low, self.lr)
 
-    def _cone(self, W: Floats, given: Floats, alpha: Ints, at: Geometry) -> ConvergenceProof | None:
-        rows, axis = at.rows, at.axis
-        if axis is None or rows is None:
+    def _cones(self, W: Floats, at: Geometry) -> ConeConstants | None:
+        """The cones round the axis that hold W; None where there is none to try."""
+        if at.axis is None:
             return None
-        c, R = theorems.cone_of(axis, W)
-        cosines = theorems.cosines(c)
+        rows: Any = at.rows
+        c, R = theorems.cone_of(at.axis, W)
+        cosines, size = theorems.cosines(c), self.steps(rows).size
         if not len(cosines):
             return None
-        size = self.steps(rows).size
-        found = theorems.measure_cone(rows, axis, R, cosines, size, plain=self.plain)
-        if not found.fits.any():
-            return None
-        j = int(np.where(found.fits, found.slope - found.turn, -np.inf).argmax())
-        unit = rows.unit
-        longest = theorems.longest_in_cone(found, j, self.lr, (rows, axis, R, size, self.plain))
-        constants = theorems.cone_claims(axis, found, j, R, c, unit)
-        place = {"c0": np.float64(found.c[j]), "R": np.float64(R * unit)}
-        witness = {**_axis_witness(rows, at), **place}
-        return self._made(given, alpha, at, ProofParts("cone", constants, witness, longest))
+        return theorems.measure_cone(rows, at.axis, R, cosines, size, plain=self.plain)
 
-    def _level(
-        self, W: Floats, given: Floats, alpha: Ints, at: Geometry
-    ) -> ConvergenceProof | None:
+    def _cone(self, W: Floats, at: Geometry) -> dict[str, Any] | None:
+        found = self._cones(W, at)
+        if found is None or not found.fits.any():
+            return None
         rows: Any = at.rows
-        margins = rows.margins(W)[rows.pull.group]
-        found = measure_level(self.tokens, rows.pull, margins, self.lr)
+        axis, unit = at.axis, rows.unit
+        c, R = theorems.cone_of(axis, W)
+        j = int(np.where(found.fits, found.slope - found.turn, -np.inf).argmax())
+        asked = rows, axis, R, self.steps(rows).size, self.plain
+        return {
+            "theorem": "cone",
+            "constants": theorems.cone_claims(axis, found, j, R, c, unit),
+            "witness": {
+                **_axis_witness(rows, at),
+                "c0": np.float64(found.c[j]),
+                "R": np.float64(R * unit),
+            },
+            "longest_step": theorems.longest_in_cone(found, j, self.lr, asked),
+        }
+
+    def _level(self, W: Floats, at: Geometry) -> dict[str, Any] | None:
+        rows: Any = at.rows
+        found = measure_level(self.tokens, rows.pull, rows.margins(W)[rows.pull.group], self.lr)
         if found is None or not found.fits:
             return None
-        parts = ProofParts("level", found.claims, _axis_witness(rows, at), found.longest)
-        return self._made(given, alpha, at, parts)
+        return {
+            "theorem": "level",
+            "constants": found.claims,
+            "witness": _axis_witness(rows, at),
+            "longest_step": found.longest,
+        }
 
-    def _made(self, W: Floats, alpha: Ints, at: Geometry, found: ProofParts) -> ConvergenceProof:
-        return ConvergenceProof(
-            self.tokens,
-            self.head,
-            W,
-            self.optimizer,
-            self.lr,
-            self.loss.name,
-            alpha,
-            found.theorem,
-            found.constants,
-            found.witness,
-            at.direction,
-            found.longest,
-            found.covered,
-            found.blocked,
-        )
+    def _blocked(self, W: Floats, at: Geometry) -> Blocked:
+        """What blocks a proof at W, which is scaled to the rows."""
+        rows: Any = at.rows
+        frame = at.frame
+        if frame is None:
+            why = Blocked("no active set is known") if at.blocked is None else at.blocked
+            said = f"{why.reason}, so that there is no tube; and the cone does not hold W yet"
+            return Blocked(said, why.row)
+        steps = self.steps(rows)
+        here = locate(frame, W, 0.0 if self.plain else steps.size)
+        across = np.maximum(frame.active.across.hi, 1e-300)
+        reach = ((frame.active.slack.lo + 1) * float(here.rho.lo) + here.at.lo) / across
+        D0 = float(here.distance.hi)
+        if not np.isfinite(D0):
+            return Blocked("W is too large: the square of its norm leaves the range of floats")
+        k = int(reach.argmin())
+        if reach[k] <= 0:
+            said = f"attention is not settled: {rows.describe(k)} has no margin yet"
+            return Blocked(said, rows.name(k))
+        if not reach[k] > D0:
+            said = (
+                f"{rows.describe(k)} may lose its margin: W is {D0 * rows.unit:.3g} away from its "
+                f"limit ray, and the margin is known within {reach[k] * rows.unit:.3g} of it"
+            )
+            return Blocked(said, rows.name(k))
+        found = theorems.measure_tube(frame, here, steps, theorems.radii(frame, here), "A")
+        settled = found.beta < 1
+        if settled.any() and not (found.omega > 0)[settled].any():
+            most = 1 / (float(frame.active.N.hi) * frame.smooth) * rows.unit
+            step = f"the step {self.lr:.3g}"
+            if self.plain:
+                step = f"a step of {float(found.h.min()) * rows.unit:.3g}"
+            return Blocked(f"{step} is too long: the tube needs less than about {most:.3g}")
+        if frame.bad.any():
+            level = frame.active.slack.lo * float(here.rho.lo) + here.at.lo
+            level = level - frame.active.across.hi * D0
+            k = int(np.where(frame.bad, level, np.inf).argmin())
+            said = (
+                f"{rows.describe(k)} scores more than the kept token and still pulls too strongly "
+                f"(its slack is {frame.active.slack.mid[k]:.3g})"
+            )
+            return Blocked(said, rows.name(k))
+        need = np.where(settled & (found.omega > 0), found.need / found.D**2, np.inf)
+        j = int(np.nan_to_num(need, nan=np.inf).argmin())
+        if not np.isfinite(need[j]):
+            return Blocked("attention is not settled enough: its curvature outweighs")
+        asked, had = found.need[j] * rows.unit**2, found.D[j] ** 2 * rows.unit**2
+        return Blocked(f"the tube needs D² ≥ {asked:.3g} where D² = {had:.3g}")
+
+    def _holds(self, W: Floats, at: Geometry) -> bool:
+        """Whether the tube holds W, or where there is none a cone; not every radius is tried."""
+        if at.frame is None:
+            found = self._cones(W, at)
+            return found is not None and bool(found.fits.any())
+        steps = self.steps(at.frame.rows)
+        here = locate(at.frame, W, 0.0 if self.plain else steps.size)
+        D = theorems.radii(at.frame, here)
+        return len(D) > 0 and theorems.widest(at.frame, here, steps, D[::4]) is not None
+
+    def _enough(self, W: Floats, at: Geometry) -> float:
+        """About the norm at which W, moved along the limit's ray, is proved; nan if none is."""
+        rows, axis = at.rows, at.axis
+        if rows is None or axis is None:
+            return math.nan
+        ray = axis.W.mid if isinstance(axis, ConeAxis) else axis.W
+
+        def size(M: Floats) -> float:
+            return float(np.linalg.norm(M) if self.p == 2 else power_norm(M, self.p))
+
+        low, high = 0.0, math.inf
+        step = max(size(W) / size(ray), 1.0)
+        for _ in range(40):
+            tried = low + step if high == math.inf else 0.5 * (low + high)
+            if self._holds(W + tried * ray, at):
+                high = tried
+            else:
+                low, step = tried, step * 2
+            if high < math.inf and high - low <= 0.02 * high:
+                break
+        return size(W + high * ray) * rows.unit if high < math.inf else math.nan
 
 
 def whole_log2(unit: float) -> int:
@@ -339,194 +435,67 @@ def _axis_witness(rows: Rows, at: Geometry) -> dict[str, Any]:
     }
 
 
-def blocked_by(judge: Prover, W: Floats, at: Geometry) -> Blocked:
-    """What blocks a proof at W, which is scaled to the rows."""
-    if at.rows is None or at.axis is None:
-        return at.blocked or Blocked("no inequality holds")
-    if at.frame is None:
-        why = Blocked("no active set is known") if at.blocked is None else at.blocked
-        said = f"{why.reason}, so that there is no tube; and the cone does not hold W yet"
-        return Blocked(said, why.row, _cone_norm(judge, at.rows, at.axis, W) * at.rows.unit)
-    frame, rows = at.frame, at.rows
-    steps = judge.steps(rows)
-    here = locate(frame, W, 0.0 if judge.plain else steps.size)
-    norm = _tube_norm(judge, frame, W) * rows.unit
-    across = np.maximum(frame.active.across.hi, 1e-300)
-    top = (frame.active.slack.lo + 1) * float(here.rho.lo) + here.at.lo
-    reach = top / across
-    D0 = float(here.distance.hi)
-    k = int(reach.argmin())
-    if not np.isfinite(D0):
-        return Blocked("W is too large: the square of its norm leaves the range of floats")
-    if reach[k] <= 0:
-        row = rows.name(k)
-        return Blocked(f"attention is not settled: {rows.describe(k)} has no margin yet", row, norm)
-    if not reach[k] > D0:
-        return Blocked(
-            f"{rows.describe(k)} may lose its margin: W is {D0 * rows.unit:.3g} away from its "
-            f"limit ray, and the margin is known within {reach[k] * rows.unit:.3g} of it",
-            rows.name(k),
-            norm,
-        )
-    D = theorems.radii(frame, here)
-    found = theorems.measure_tube(frame, here, steps, D, "A")
-    level = frame.active.slack.lo * float(here.rho.lo) + here.at.lo
-    level = level - frame.active.across.hi * D0
-    bad = frame.bad
-    settled = found.beta < 1
-    if settled.any() and not (found.omega > 0)[settled].any():
-        most = 1 / (float(frame.active.N.hi) * frame.smooth) * rows.unit
-        size = float(found.h.min()) * rows.unit
-        step = f"a step of {size:.3g}" if judge.plain else f"the step {judge.lr:.3g}"
-        return Blocked(
-            f"{step} is too long: the tube needs less than about {most:.3g}",
-            None,
-            norm,
-        )
-    if bad.any():
-        k = int(np.where(bad, level, np.inf).argmin())
-        return Blocked(
-            f"{rows.describe(k)} scores more than the kept token and still pulls too strongly "
-            f"(its slack is {frame.active.slack.mid[k]:.3g})",
-            rows.name(k),
-            norm,
-        )
-    need = np.where((found.beta < 1) & (found.omega > 0), found.need / found.D**2, np.inf)
-    j = int(np.nan_to_num(need, nan=np.inf).argmin())
-    if not np.isfinite(need[j]):
-        return Blocked("attention is not settled enough: its curvature outweighs", None, norm)
-    return Blocked(
-        f"the tube needs D² ≥ {found.need[j] * rows.unit**2:.3g} where D² = "
-        f"{found.D[j] ** 2 * rows.unit**2:.3g}",
-        None,
-        norm,
-    )
-
-
-def _tube_norm(judge: Prover, frame: TubeFrame, W: Floats) -> float:
-    """About the norm at which W, moved along the limit ray, has a tube."""
-    steps = judge.steps(frame.rows)
-
-    def proves(M: Floats) -> bool:
-        here = locate(frame, M, 0.0 if judge.plain else steps.size)
-        D = theorems.radii(frame, here)
-        return len(D) > 0 and theorems.widest(frame, here, steps, D[::4]) is not None
-
-    return _least_norm(proves, W, frame.rows.combined(frame.active.lam, frame.active.C).mid)
-
-
-def _cone_norm(judge: Prover, rows: Rows, axis: ConeAxis, W: Floats) -> float:
-    """About the norm at which W, moved along the axis, is in a cone that is kept."""
-    size = judge.steps(rows).size
-
-    def proves(M: Floats) -> bool:
-        c, R = theorems.cone_of(axis, M)
-        cosines = theorems.cosines(c)
-        if not len(cosines):
-            return False
-        return bool(
-            theorems.measure_cone(rows, axis, R, cosines, size, plain=judge.plain).fits.any()
-        )
-
-    return _least_norm(proves, W, axis.W.mid)
-
-
-def _least_norm(
-    proves: Callable[[Floats], bool],
-    W: Floats,
-    ray: Floats,
-    *,
-    p: float = 2.0,
-    start: float | None = None,
-    rounds: int = 30,
-    close: float = 0.02,
-) -> float:
-    """About the least ‖W + s ray‖_p at which there is a proof; nan if none is found."""
-
-    def size(M: Floats) -> float:
-        return float(np.linalg.norm(M) if p == 2 else power_norm(M, p))
-
-    low, high = 0.0, math.inf
-    step = max(size(W) / size(ray) if start is None else start, 1.0)
-    for _ in range(rounds):
-        tried = low + step if high == math.inf else 0.5 * (low + high)
-        if proves(W + tried * ray):
-            high = tried
-        else:
-            low, step = tried, step * 2
-        if high < math.inf and high - low <= close * high:
-            break
-    return size(W + high * ray) if high < math.inf else math.nan
-
-
 # Multipliers of rows that score more, below this share of all, are left out of μ.
 _SMALL = 1e-6
 # Exponents whose constants are well known in floats.
 POWERS = (1.001, 1000.0)
 
 
-@dataclass(frozen=True, eq=False)
 class PowerProver(Prover):
     """Proofs for W of one instance under mirror descent with exponent p.
 
     plain: the step in the dual variable is lr times the gradient; otherwise it has dual norm lr.
     """
 
-    p: float = 2.0
-
-    def _geometry(self, alpha: Ints) -> Geometry:
-        try:
-            rows = self.rows_for(alpha)
-            if not rows.count:
-                return Geometry(rows, blocked=Blocked("there is no other token"))
-            certificate = self.certificate_for(alpha, f"l{self.p:.12g}")
-        except AttsvmError as error:
-            return Geometry(blocked=Blocked(str(error)))
-        if certificate.W is None:
-            return Geometry(rows, blocked=Blocked(certificate.message))
+    def _axis_of(self, rows: Rows, certificate: Certificate, W: Floats) -> Geometry:
         lam = self.multipliers_for(rows, certificate)
         lam = np.where(lam > 1e-14 * lam.max(initial=0.0), lam, 0.0)
         wrong = ~(rows.pull.limit.lo > 0)
         lam = np.where(wrong & (lam < _SMALL * lam.sum()), 0.0, lam)
         if (lam[wrong] > 0).any():
             k = int(np.where(wrong, lam, -1.0).argmax())
-            return Geometry(rows, None, Blocked(not_good(rows, k), rows.name(k)), certificate.W)
-        W = np.ldexp(certificate.W, -whole_log2(rows.unit))
-        axis = PowerAxis.near(rows, W, lam, self.p)
-        inside = None if axis is not None else Blocked(certificate.message)
-        return Geometry(rows, axis, inside, certificate.W)
+            return Geometry(rows, None, Blocked(not_good(rows, k), rows.name(k)), W)
+        axis = PowerAxis.near(rows, np.ldexp(W, -whole_log2(rows.unit)), lam, self.p)
+        return Geometry(rows, axis, None if axis is not None else Blocked(certificate.message), W)
 
-    @np.errstate(all="ignore")  # what overflows is not proved
-    def prove(self, W: Floats, *, explain: bool = True) -> ConvergenceProof:
-        """The proof for W (d, dq), or what blocks it, in full where `explain` is set."""
-        alpha = self.selected(W)
-        at = self.geometry(alpha)
-        if at.rows is None or at.axis is None:
-            return self._made(W, alpha, at, ProofParts(blocked=at.blocked))
-        rows, axis = at.rows, at.axis
-        scaled = np.ldexp(W, -whole_log2(rows.unit))
-        u, R = power_cone.locate(axis, scaled)
-        tried = power_cone.widths(u)
+    @property
+    def theorems(self) -> dict[Theorem, Callable[[Floats, Geometry], dict[str, Any] | None]]:
+        return {"power cone": self._power}
+
+    def _measured(self, W: Floats, at: Geometry, every: int = 1) -> PowerConeConstants | None:
+        """The cones that hold W, every so many of those tried; None where W is in none."""
+        rows: Any = at.rows
+        u, R = power_cone.locate(at.axis, W)
+        tried = power_cone.widths(u)[::every]
         if not len(tried) or not R > 0:
-            said = f"W is too far from the ℓ{self.p:g} max-margin direction: 1 − c_p is {u:.3g}"
-            norm = self._enough(at, W) if explain else math.nan
-            return self._made(W, alpha, at, ProofParts(blocked=Blocked(said, None, norm)))
-        found = power_cone.measure_power(rows, axis, R, tried, self.lr, plain=self.plain)
-        if not found.fits.any():
-            why = self._why(at, found, W) if explain else Blocked("no inequality holds")
-            return self._made(W, alpha, at, ProofParts(blocked=why))
+            return None
+        return power_cone.measure_power(rows, at.axis, R, tried, self.lr, plain=self.plain)
+
+    def _holds(self, W: Floats, at: Geometry) -> bool:
+        found = self._measured(W, at, 3)
+        return found is not None and bool(found.fits.any())
+
+    def _power(self, W: Floats, at: Geometry) -> dict[str, Any] | None:
+        found = self._measured(W, at)
+        if found is None or not found.fits.any():
+            return None
+        rows: Any = at.rows
+        axis = at.axis
+        u, R = power_cone.locate(axis, W)
         j = int(np.where(found.fits, found.slope - found.turn, -np.inf).argmax())
         held = axis.mu.hi > 0
-        witness: dict[str, Any] = {
-            "tight": rows.names(held.nonzero()[0]),
-            "mu": axis.mu.mid[held],
-            "axis": np.ldexp(axis.W, whole_log2(rows.unit)),
-            "u": np.float64(found.u[j]),
-            "R": np.float64(R * rows.unit),
+        return {
+            "theorem": "power cone",
+            "constants": power_cone.claims(axis, found, j, R, u, rows.unit),
+            "witness": {
+                "tight": rows.names(held.nonzero()[0]),
+                "mu": axis.mu.mid[held],
+                "axis": np.ldexp(axis.W, whole_log2(rows.unit)),
+                "u": np.float64(found.u[j]),
+                "R": np.float64(R * rows.unit),
+            },
+            "longest_step": self._longest_power(rows, axis, R, found.u[j : j + 1]),
         }
-        constants = power_cone.claims(axis, found, j, R, u, rows.unit)
-        longest = self._longest_power(rows, axis, R, found.u[j : j + 1])
-        return self._made(W, alpha, at, ProofParts("power cone", constants, witness, longest))
 
     def _longest_power(self, rows: Rows, axis: PowerAxis, R: float, u: Floats) -> float:
         """The longest step with which the same cone is proved, found by doubling and halving."""
@@ -540,53 +509,34 @@ class PowerProver(Prover):
                 high = tried
         return low
 
-    def _why(self, at: Geometry, found: PowerConeConstants, W: Floats) -> Blocked:
-        """Why no cone holds: a row without margin, a row that scores more, or the inequality."""
+    def _blocked(self, W: Floats, at: Geometry) -> Blocked:
+        """Why no cone holds: W is far, a row has no margin or scores more, or the inequality."""
+        found = self._measured(W, at)
+        if found is None:
+            u = power_cone.locate(at.axis, W)[0]
+            return Blocked(
+                f"W is too far from the ℓ{self.p:g} max-margin direction: 1 − c_p is {u:.3g}"
+            )
         rows: Any = at.rows
-        axis: Any = at.axis
-        norm = self._enough(at, W)
         inward = found.slope >= found.turn
         # The narrowest cone in which the steps turn inward, or else the narrowest.
         j = int(inward.argmax())
         if found.pulls[j].any():
-            k = int(np.where(found.pulls[j], axis.slack.lo, np.inf).argmin())
+            k = int(np.where(found.pulls[j], at.axis.slack.lo, np.inf).argmin())
             said = f"{rows.describe(k)} scores more than the kept token and may pull too strongly"
             if rows.pull.limit.lo[k] > 0:
                 said = f"the margins are too small to tell which way {rows.describe(k)} pulls"
-            said += f" (its slack is {axis.slack.mid[k]:.3g})"
-            return Blocked(said, rows.name(k), norm)
+            return Blocked(f"{said} (its slack is {at.axis.slack.mid[k]:.3g})", rows.name(k))
         if not inward.any():
             j = int(np.nan_to_num(found.slope - found.turn, nan=-np.inf).argmax())
             return Blocked(
                 f"the cone needs slope ≥ turn, and has at best {found.slope[j]:.3g} and "
-                f"{found.turn[j]:.3g}: the step {self.lr:.3g} is too long, or the norm too small",
-                None,
-                norm,
+                f"{found.turn[j]:.3g}: the step {self.lr:.3g} is too long, or the norm too small"
             )
         return Blocked(
             f"a margin may vanish in the cone 1 − c_p ≤ {found.u[j]:.3g}, the narrowest in which "
-            "steps turn inward",
-            None,
-            norm,
+            "steps turn inward"
         )
-
-    def _enough(self, at: Geometry, W: Floats) -> float:
-        """About the ℓp norm at which W, moved along the limit's ray, is proved; nan if none is."""
-        rows: Any = at.rows
-        axis: Any = at.axis
-        scaled = np.ldexp(W, -whole_log2(rows.unit))
-
-        def proves(M: Floats) -> bool:
-            u, R = power_cone.locate(axis, M)
-            tried = power_cone.widths(u)[::3]
-            if not len(tried):
-                return False
-            found = power_cone.measure_power(rows, axis, R, tried, self.lr, plain=self.plain)
-            return bool(found.fits.any())
-
-        start = float(power_norm(scaled, self.p)) / float(axis.N.mid)
-        norm = _least_norm(proves, scaled, axis.W, p=self.p, start=start, rounds=40, close=0.05)
-        return norm * float(rows.unit)
 
 
 def covered_steps(optimizer: Optimizer) -> tuple[float, bool]:
@@ -615,9 +565,8 @@ def prover_for(
 ) -> Prover:
     """The Prover of an optimizer; raises Unsupported where no theorem covers it."""
     p, plain = covered_steps(optimizer)
-    if p == 2:
-        return Prover(tokens, head, loss, optimizer.name, lr, plain, steady)
-    return PowerProver(tokens, head, loss, optimizer.name, lr, plain, steady, p=p)
+    made = Prover if p == 2 else PowerProver
+    return made(tokens, head, loss, optimizer.name, lr, plain, steady, p=p)
 
 
 def proof_of_convergence(
@@ -633,56 +582,6 @@ def proof_of_convergence(
     return prover(tokens, head=head, optimizer=optimizer, lr=lr, loss=loss).prove(
         check_W(tokens, W)
     )
-
-
-def proofs_of_convergence(
-    tokens: Sequence[Tokens],
-    W: Any,
-    *,
-    head: Any,
-    optimizer: RuleLike = "ngd",
-    lr: float = 0.1,
-    loss: str | Loss = "logistic",
-) -> list[ConvergenceProof]:
-    """Prove convergence for each of B instances, as `proof_of_convergence` does for one.
-
-    Parameters
-    ----------
-    tokens : sequence of Tokens
-    W : array (B, d, dq)
-        Or prompts (B, d).
-    head : array (d,) or (B, d)
-        One linear prediction head for all instances, or one each.
-    optimizer, lr, loss
-        As in `proof_of_convergence`.
-
-    Returns
-    -------
-    list of ConvergenceProof
-
-    Examples
-    --------
-    >>> import attsvm
-    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
-    >>> W = [[0.0, 30.0], [30.0, 0.0]]  # two prompts
-    >>> found = attsvm.proofs_of_convergence([tokens, tokens], W, head=[0.2, 0.7], lr=0.1)
-    >>> [proof.theorem for proof in found]
-    ['cone', None]
-    """
-    listed = instances(tokens, "tokens", of="Tokens")
-    weights = numbers(detached(W), "W")
-    if weights.ndim < 2 or len(weights) != len(listed):
-        raise BadTokens(f"W has shape {weights.shape}: it must hold one matrix for each instance")
-    heads = [head] * len(listed)
-    axes = 0 if isinstance(head, Head) else rectangular(detached(head), "head").ndim
-    if axes == 2 and len(head) > 1:
-        if len(head) != len(listed):
-            raise BadTokens(f"{len(head)} heads for {len(listed)} instances: give one, or one each")
-        heads = list(head)
-    return [
-        proof_of_convergence(one, M, head=v, optimizer=optimizer, lr=lr, loss=loss)
-        for one, M, v in zip(listed, weights, heads, strict=True)
-    ]
 
 
 def prover(
@@ -726,6 +625,20 @@ def _vector(head: Any, tokens: Tokens) -> Floats:
         head = head.v
     v = numbers(detached(head), "head").astype(np.float64)
     return vector(v[0] if v.ndim == 2 and len(v) == 1 else v, tokens.d)
+
+
+def head_at(head: Any, tokens: Tokens, instance: int) -> Head | None:
+    """The head of one instance, from a vector, a stack of them, a tensor or a Head; a custom Head
+    is for all instances."""
+    if head is None:
+        return None
+    made = head_of(detached(head), tokens.d)
+    if type(made) not in HEADS.values() or len(getattr(made, made.block)) == 1:
+        return made
+    block = getattr(made, made.block)
+    b = whole_instance(instance, len(block))
+    fields: dict[str, Any] = {made.block: block[b : b + 1]}
+    return replace(made, **fields)  # type: ignore[type-var]
 
 
 # Attention below this on some top token: no proof is tried, none of the theorems reaches so far.
@@ -784,7 +697,7 @@ def proved_since(
     Found by halving, as if records with a proof came last; the one named has a proof in any case.
     """
     form: Any = path.form(model)
-    one = one_head(head, instance)
+    one = head_at(head, tokens, instance)
     made = prover_of(path.config, form, tokens, one, int(path.steps[-1]))
 
     def at(record: int) -> ConvergenceProof:
@@ -822,9 +735,7 @@ def until_proved(
     only; an instance that has been proved is not looked at again.
     """
     listed = [tokens] if isinstance(tokens, Tokens) else list(tokens)
-    provers = [
-        prover_of(config, model, instance, one_head(head, b)) for b, instance in enumerate(listed)
-    ]
+    provers = [prover_of(config, model, one, head_at(head, one, b)) for b, one in enumerate(listed)]
     open_ = set(range(len(listed)))
 
     def stop(step: int, params: Blocks, found: Evaluation) -> bool:
@@ -837,21 +748,9 @@ def until_proved(
                 continue
             made = provers[b]
             if not made.steady:
-                made = prover_of(config, model, listed[b], one_head(head, b), step)
+                made = prover_of(config, model, listed[b], provers[b].head, step)
             if made.prove(matrices[b], explain=False).proved:
                 open_.discard(b)
         return not open_
 
     return stop
-
-
-def one_head(head: Any, instance: int) -> Floats | None:
-    """The linear head of one instance (d,), from one vector or a stack; None for other heads."""
-    if isinstance(head, Head):  # a custom head only claims to be linear
-        head = head.v if type(head) is Linear else None
-    if head is None:
-        return None
-    v = np.asarray(head, dtype=np.float64)
-    if v.ndim == 2:
-        v = v[instance if len(v) > 1 else 0]
-    return v if v.ndim == 1 else None

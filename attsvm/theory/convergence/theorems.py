@@ -159,18 +159,6 @@ def level_point(frame: TubeFrame) -> tuple[Interval, Interval, Interval]:
     return tau, log_Z, active.solve(tau)
 
 
-def centre(frame: TubeFrame) -> Position:
-    """P⋆ in the span of the tight rows, as a Position at height 0 that lies on it."""
-    active, count = frame.active, frame.rows.count
-    tau, log_Z, back = level_point(frame)
-    at = active.G @ back
-    low, high = at.lo.copy(), at.hi.copy()
-    low[active.C], high[active.C] = tau.lo, tau.hi
-    star = (tau * back).sum().sqrt()
-    zero = Interval(0.0)
-    return Position(zero, Interval(low, high), log_Z, star, zero, np.zeros(count))
-
-
 def _choice(
     frame: TubeFrame, rho: float, at: Floats, log_Z: float, h: float
 ) -> tuple[Ints, Floats] | None:
@@ -520,19 +508,10 @@ class ConeAxis:
     @staticmethod
     def near(rows: Rows, W: Floats, multipliers: Floats) -> ConeAxis | None:
         """A feasible W and multipliers ≥ 0 of any scale; None where a margin is not positive."""
-        least = float(rows.margins(W).lo.min(initial=np.inf))
-        if not 0 < least < np.inf or not multipliers.any():
+        found = scaled_axis(rows, W, multipliers)
+        if found is None:
             return None
-        W = W / down(least) * (1 + 2.0**-50)
-        margins = rows.margins(W)
-        if not (margins.lo >= 1).all():
-            W = W * (1 + 1e-12)
-            margins = rows.margins(W)
-        if not (margins.lo >= 1).all():
-            return None
-        mu = multipliers / multipliers.sum()
-        share = Interval(mu) / Interval(mu).sum()
-        share = Interval(np.where(mu > 0, share.lo, 0.0), np.where(mu > 0, share.hi, 0.0))
+        W, margins, share = found
         every = np.arange(rows.count)
         U = rows.combined(share, every)
         exact = Interval(W)
@@ -553,6 +532,29 @@ class ConeAxis:
             float(tilt.hi),
             float(max(wide.hi, 1.0)),
         )
+
+
+def scaled_axis(
+    rows: Rows, W: Floats, multipliers: Floats
+) -> tuple[Floats, Interval, Interval] | None:
+    """W with all margins at least 1, these margins, and the multipliers scaled to sum 1.
+
+    None where a margin is not positive, or no multiplier is.
+    """
+    least = float(rows.margins(W).lo.min(initial=np.inf))
+    if not 0 < least < np.inf or not multipliers.any():
+        return None
+    if not 1 <= least <= 1 + 1e-11:
+        W = W / down(least) * (1 + 2.0**-50)
+    if not (rows.margins(W).lo >= 1).all():
+        W = W * (1 + 1e-12)
+    margins = rows.margins(W)
+    if not (margins.lo >= 1).all():
+        return None
+    mu = multipliers / multipliers.sum()
+    share = Interval(mu) / Interval(mu).sum()
+    share = Interval(np.where(mu > 0, share.lo, 0.0), np.where(mu > 0, share.hi, 0.0))
+    return W, margins, share
 
 
 @dataclass(frozen=True, eq=False)

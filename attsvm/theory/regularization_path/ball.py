@@ -51,14 +51,12 @@ def descend(
     start: Floats,
     radius: float,
     norm: Norm,
-    cone: tuple[Floats, float] | None = None,
     reach: Reach = "sphere",
 ) -> Floats:
     """A local minimiser of the objective over ‖x‖ = radius, by L-BFGS from the start.
 
-    With a cone, x/‖x‖ is c + tan·y/√(1 + ‖y‖²) for y ⟂ c, normalised. reach "ball" adds a
-    shrinking factor 1/(1 + s²), the boundary at s = 0; "free" a factor e^s, the start at its own
-    size.
+    reach "ball" adds a shrinking factor 1/(1 + s²), the boundary at s = 0; "free" a factor e^s, the
+    start at its own size.
     """
     shape, sized, normal = start.shape, reach != "sphere", normal_of(norm)
 
@@ -69,20 +67,12 @@ def descend(
         elif reach == "free":
             inner = abs(y[-1]) < FAR
             factor, turn = np.exp(np.clip(y[-1], -FAR, FAR)), float(inner)
-        if cone is not None:
-            c, tan = cone
-            flat = w - np.vdot(w, c) * c
-            root = np.sqrt(1 + np.vdot(flat, flat))
-            w = c + tan * flat / root
         size = float(norm.value(w))
         u = w / size
         x = radius * factor * u
 
         def back(g: Floats) -> Floats:
             out = (g - np.vdot(g, u) * normal(u)) * (radius * factor / size)
-            if cone is not None:
-                out = tan * (out / root - flat * (np.vdot(flat, out) / root**3))
-                out -= np.vdot(out, c) * c
             return np.append(out.ravel(), np.vdot(g, x) * turn) if sized else out.ravel()
 
         return x, back
@@ -94,11 +84,6 @@ def descend(
 
     size = float(norm.value(start))
     y = (start / size).ravel()
-    if cone is not None:
-        c, tan = cone
-        w = y.reshape(shape) / np.vdot(y, c) - c
-        t = min(float(np.linalg.norm(w)) / tan, 0.9)
-        y = (w / max(float(np.linalg.norm(w)), 1e-300) * t / np.sqrt(1 - t * t)).ravel()
     if reach == "ball":
         y = np.append(y, np.sqrt(max(radius / size - 1, 0.01)))
     elif reach == "free":
@@ -189,9 +174,8 @@ class BallTask:
 
     geometry: the norm of x. excess: over the reference tokens; None where there are none, then
     the loss itself is minimised. columns: those of factors. shift: for an excess e that may change
-    sign, ± log(1 + |e| e^shift) is minimised; 0 where it may not, then log e. cone: a unit
-    direction and the tangent of the half-angle. tokens: those of the batch, to change the
-    reference tokens; None where they may not change.
+    sign, ± log(1 + |e| e^shift) is minimised; 0 where it may not, then log e. tokens: those of the
+    batch, to change the reference tokens; None where they may not change.
     """
 
     batch: Batch
@@ -202,7 +186,6 @@ class BallTask:
     columns: int
     excess: Excess | None = None
     shift: float = 0.0
-    cone: tuple[Floats, float] | None = None
     tokens: Tokens | None = None
 
     @property
@@ -286,13 +269,11 @@ class BallTask:
         return away, scale + log - (0.0 if self.factored else np.log(float(self.norm.value(W))))
 
     def least(self, start: Floats, R: float) -> Floats:
-        """A local minimiser over the ball of radius R (its sphere inside a cone)."""
+        """A local minimiser over the ball of radius R."""
         radius = self.radius(R)
-        x = descend(self, start, radius, self.geometry, cone=self.cone)
+        x = descend(self, start, radius, self.geometry)
         if self.factored and self.columns >= min(self.batch.shape):
             x = self._off_saddles(x, radius)
-        if self.cone is not None:
-            return x
         if float(np.vdot(self(x)[1], x)) > 0:
             # The loss falls inwards: look for a minimum in the interior too.
             inner = descend(self, x, radius, self.geometry, reach="ball")

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, numbers
-from attsvm._utils.expected import function, number, whole
+from attsvm._utils.expected import function, whole
 from attsvm._utils.progress import Progress
 from attsvm._utils.result import Summary, Table, draw
 from attsvm.certificate import Certificate
@@ -39,13 +39,11 @@ from attsvm.norms import Norm
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Kept, Selection, best_tokens
 from attsvm.problem.tokens import Tokens, checked_tokens
-from attsvm.problem.weights import WeightBlocks
 from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.measures import correlation, margin_share
 from attsvm.theory.regularization_path.ball import (
     ROUNDING,
-    SHIFT,
     BallTask,
     Objective,
     aim,
@@ -78,27 +76,17 @@ LARGEST = 4_000_000
 class RegPath(Table):
     """Minimisers of the loss in balls of radii (R,), first to last.
 
-    weights: each block (R, ...); second (R,): the radius of v in joint models (nan otherwise);
-    loss (R,); infimum: the loss of the best tokens, its infimum (of the kept ones, in a cone), and
+    weights: each block (R, ...); loss (R,); infimum: the loss of the best tokens, its infimum, and
     log_excess (R,): log(L − infimum), both nan where none is known; residual (R,): 0 at a
     stationary point of the ball; size (R,): ‖W‖, below the radius at an interior minimum, where
     the residual says nothing; log_penalty (R,): log of the λ at which W is stationary for
-    L + λ‖W‖²/2; origin: the start that led there. target: the certificate of the max-margin
-    problem (None when there is none); correlation and certified margin share (R,) to it.
-    certified_loss, certified_log_excess (R,): those of R times the certified direction (not for
-    joint models), never below the ones found.
-
-    >>> import attsvm
-    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]], labels=[1])
-    >>> path = attsvm.regpath(tokens, model="prompt", head=[0.2, 0.7], radii=[1, 10, 100])
-    >>> path.correlation.round(3), round(path.infimum, 4)
-    (array([0.959, 0.99 , 1.   ]), 0.4032)
+    L + λ‖W‖²/2. target: the certificate of the max-margin problem (None when there is none);
+    correlation and certified margin share (R,) to it.
     """
 
     model: str
     norm: Norm
     radii: Floats
-    second: Floats
     weights: Blocks
     loss: Floats
     infimum: float
@@ -106,12 +94,9 @@ class RegPath(Table):
     residual: Floats
     size: Floats
     log_penalty: Floats
-    origin: tuple[str, ...]
     target: Certificate | None
     correlation: Floats
     share: Floats
-    certified_loss: Floats
-    certified_log_excess: Floats
 
     def matrices(self) -> Floats:
         """The effective W at each radius (R, 1, d, dq)."""
@@ -128,7 +113,6 @@ class RegPath(Table):
             "residual": self.residual,
             "size": self.size,
             "log_penalty": self.log_penalty,
-            "origin": list(self.origin),
         }
 
     def plot(self, *, ax: Any = None, style: str = "screen") -> Figure:
@@ -158,17 +142,16 @@ def regpath(
     head: Any = None,
     loss: str | Loss = "logistic",
     radii: Any = None,
+    penalties: Any = None,
     second: Callable[[float], float] | None = None,
     keep: Kept | None = None,
     starts: int = 4,
     scouts: int = 32,
-    local: Certificate | Any = None,
-    cone: float = 1e-3,
     width: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> RegPath:
-    """Minimise the loss in balls of growing radii, smallest first.
+    """Minimise the loss in balls of growing radii, smallest first, or with falling penalties.
 
     Parameters
     ----------
@@ -181,6 +164,9 @@ def regpath(
     loss : str or Loss, default: "logistic"
     radii : array (R,), optional
         Increasing; by default 13 from the least norm of the target to 10⁴ times it.
+    penalties : array (R,), optional
+        Instead of radii, decreasing λ: L + λ‖W‖²/2 is minimised, λ(‖K‖² + ‖Q‖²)/2 for factors, and
+        the radii are the sizes found.
     second : function, optional
         r(R) of the joint models, which need it: the limit of W depends on it.
     keep : Selection or array, optional
@@ -191,12 +177,6 @@ def regpath(
     scouts : int, default: 32
         Under a linear head, so many selections of least loss, and as many random directions, are
         tried at each radius in one batch; the best three are minimised from.
-    local : Certificate or array, optional
-        W stays in the cone of cosine at least 1 − `cone` with this matrix, on the sphere of radius
-        R. A path that ends at that cosine is held by the cone, and the residual says nothing. The
-        theorems hold for a small enough cone: margins of better tokens must stay above the tight
-        ones inside it.
-    cone : float, default: 1e-3
     width : int, optional
         Columns of the factors.
     seed : int, default: 0
@@ -219,22 +199,62 @@ def regpath(
     """
     starts, scouts = whole(starts, "starts", least=1), whole(scouts, "scouts", least=0)
     second, progress = function(second, "second"), function(progress, "progress")
-    setting = setting_of(
-        tokens,
-        model=model,
-        norm=norm,
-        head=head,
-        loss=loss,
-        second=second,
-        keep=keep,
-        local=local,
-        cone=cone,
-        width=width,
-        seed=seed,
+    form = model_of(model)
+    if form is not MODELS.get(form.name):
+        raise Unsupported(
+            f"no regularization path of model {form.name!r}: known are {', '.join(MODELS)}"
+        )
+    batch, geometry = Batch.of(checked_tokens(tokens)), ball_norm(norm, form.name)
+    if form.prompt and batch.shape[1] != 1:
+        raise Unsupported("a prompt model needs tokens without queries; use the weight model")
+    if form.trains_head != (second is not None) or form.trains_head == (head is not None):
+        raise Unsupported("joint models need second and no head; the others a head and no second")
+    if form.trains_head and keep is None:
+        raise BadTokens("a joint path needs keep, the tokens that v and W are to be compared with")
+    if penalties is not None and (radii is not None or second is not None):
+        raise Unsupported("penalties take the place of radii, and joint models have radii alone")
+    read = Linear(np.zeros((1, tokens.d))) if form.trains_head else head_of(head, tokens.d)
+    columns = min(batch.shape) if width is None else whole(width, "width", least=1)
+    inner = replace(form, trains_head=False) if form.trains_head else form
+    task = BallTask(batch, inner, geometry, loss_of(loss), read, columns, tokens=tokens)
+    target, task = _target(tokens, task, keep)
+    draw = np.random.default_rng(whole(seed, "seed", least=0))
+    certified = None
+    if target is not None:
+        v = _unit(draw, tokens.d)
+        if keep is not None and form.trains_head:
+            best = solve(Problem.of_labels(tokens, keep), geometry)
+            v = v if best.W is None else best.W
+        certified = Point(task.lift(np.asarray(target.W), draw), v)
+    search = Search(tokens, task, certified, second, draw, starts, scouts)
+    if penalties is None:
+        grid = _radii(radii, target)
+        points = points_along(search, grid, progress)
+    else:
+        points = _penalised(search, penalties, progress)
+        grid = np.array([_radius(task, p.x) for p in points])
+    tasks = [task if second is None else aim(tokens, task, p.v) for p in points]
+    W = np.stack([task.matrix(p.x) for p in points])
+    blocks = [task.blocks(p.x) for p in points]
+    weights = {name: np.concatenate([b[name] for b in blocks]) for name in blocks[0]}
+    if second is not None:
+        weights["v"] = np.stack([p.v[:, 0] for p in points])
+    nothing = np.full(len(grid), np.nan)
+    return RegPath(
+        task.model.name,
+        task.norm,
+        grid,
+        weights,
+        np.array([t.at(p.x)[0].loss[0] for t, p in zip(tasks, points, strict=True)]),
+        np.nan if task.excess is None or second is not None else task.excess.infimum,
+        np.array([t.log_excess(p.x) for t, p in zip(tasks, points, strict=True)]),
+        np.array([p.away for p in points]),
+        np.asarray(task.norm.value(W)),
+        np.array([t.residual(p.x)[1] for t, p in zip(tasks, points, strict=True)]),
+        target,
+        nothing if target is None else np.atleast_1d(correlation(W, target)),
+        nothing if target is None else np.atleast_1d(margin_share(W, target)),
     )
-    grid = _radii(radii, setting.target)
-    points = points_along(setting, grid, starts=starts, scouts=scouts, progress=progress)
-    return record_of(setting, grid, points)
 
 
 def _radii(radii: Any, target: Certificate | None) -> Floats:
@@ -247,47 +267,6 @@ def _radii(radii: Any, target: Certificate | None) -> Floats:
     if (np.diff(grid) <= 0).any():
         raise BadTokens("radii must increase")
     return grid
-
-
-def record_of(setting: Setting, grid: Floats, points: list[Point]) -> RegPath:
-    """The record of the minimisers."""
-    task, target, extra, second = setting.task, setting.target, setting.extra, setting.second
-    joint = second is not None
-    tasks = [aim(setting.tokens, task, p.v) if joint else task for p in points]
-    W = np.stack([task.matrix(p.x) for p in points])
-    blocks = [task.blocks(p.x) for p in points]
-    weights = {name: np.concatenate([b[name] for b in blocks]) for name in blocks[0]}
-    if joint:
-        weights["v"] = np.stack([p.v[:, 0] for p in points])
-    nothing = np.full(len(grid), np.nan)
-    certified = [nothing, nothing]
-    if extra and not joint:
-        at = [extra[0].x * (task.radius(R) / task.geometry.value(extra[0].x)) for R in grid]
-        certified = [
-            np.array([task.at(x)[0].loss[0] for x in at]),
-            np.array([task.log_excess(x) for x in at]),
-        ]
-    share = nothing if target is None else np.atleast_1d(margin_share(W, target))
-    cosine = nothing if target is None else np.atleast_1d(correlation(W, target))
-    excess = task.excess
-    return RegPath(
-        task.model.name,
-        task.norm,
-        grid,
-        np.array([second(float(R)) for R in grid]) if second is not None else nothing,
-        weights,
-        np.array([t.at(p.x)[0].loss[0] for t, p in zip(tasks, points, strict=True)]),
-        np.nan if excess is None or joint else excess.infimum,
-        np.array([t.log_excess(p.x) for t, p in zip(tasks, points, strict=True)]),
-        np.array([p.away for p in points]),
-        np.asarray(task.norm.value(W)),
-        np.array([t.residual(p.x)[1] for t, p in zip(tasks, points, strict=True)]),
-        tuple(p.origin for p in points),
-        target,
-        cosine,
-        share,
-        *certified,
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,8 +286,7 @@ class Multistart:
         """Up to `count` directions of selections of least loss, and as many random ones."""
         fit = min(count, LARGEST // max(task.batch.keys.size, 1) // 2)
         none = np.zeros((0, *task.batch.shape))
-        held = task.factored or task.cone is not None
-        if fit < 1 or held or not isinstance(task.head, Linear) or not task.head.v.any():
+        if fit < 1 or task.factored or not isinstance(task.head, Linear) or not task.head.v.any():
             return cls(none, 0, -np.inf)
         if task.excess is None:
             return cls(none, fit, -np.inf)
@@ -394,134 +372,76 @@ TIED = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """A start or a minimiser: x, v (e, 1), the start it comes from, objective, stationarity."""
+    """A start or a minimiser: x, v (e, 1), objective, stationarity."""
 
     x: Floats
     v: Floats
-    origin: str
     value: float = np.inf
     away: float = np.inf
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
-    """What a path is asked for: the task, its target, and the start at the certified direction.
+class Search:
+    """What is minimised, and from where.
 
-    second: r(R) of joint models. draw: the stream of random starts.
+    certified: the start at the certified direction, None where none is known. second: r(R) of joint
+    models. draw: the stream of random starts; starts, scouts: how many.
     """
 
     tokens: Tokens
     task: BallTask
-    target: Certificate | None
-    extra: list[Point]
+    certified: Point | None
     second: Callable[[float], float] | None
     draw: np.random.Generator
+    starts: int
+    scouts: int
 
 
-def setting_of(
-    tokens: Tokens,
-    *,
-    model: str | Model = "weight",
-    norm: str | Norm | None = None,
-    head: Any = None,
-    loss: str | Loss = "logistic",
-    second: Callable[[float], float] | None = None,
-    keep: Kept | None = None,
-    local: Certificate | Any = None,
-    cone: float = 1e-3,
-    width: int | None = None,
-    seed: int = 0,
-) -> Setting:
-    """The Setting of the options of `regpath`; raises Unsupported or BadTokens where they clash."""
-    form = model_of(model)
-    if form is not MODELS.get(form.name):
-        raise Unsupported(
-            f"no regularization path of model {form.name!r}: known are {', '.join(MODELS)}"
-        )
-    batch, geometry = Batch.of(checked_tokens(tokens)), ball_norm(norm, form.name)
-    if form.prompt and batch.shape[1] != 1:
-        raise Unsupported("a prompt model needs tokens without queries; use the weight model")
-    if form.trains_head != (second is not None) or form.trains_head == (head is not None):
-        raise Unsupported("joint models need second and no head; the others a head and no second")
-    if local is not None and (form.trains_head or form.name == "factored"):
-        raise Unsupported(f"a local path of the {model} model is not available: use weight")
-    if form.trains_head and keep is None:
-        raise BadTokens("a joint path needs keep, the tokens that v and W are to be compared with")
-    read = Linear(np.zeros((1, tokens.d))) if form.trains_head else head_of(head, tokens.d)
-    columns = min(batch.shape) if width is None else whole(width, "width", least=1)
-    inner = replace(form, trains_head=False) if form.trains_head else form
-    task = BallTask(batch, inner, geometry, loss_of(loss), read, columns, tokens=tokens)
-    if local is not None:
-        target, task = _local(tokens, task, local, cone)
-    else:
-        target, task = _target(tokens, task, keep)
-    known = task.cone[0] if task.cone is not None else None if target is None else target.W
-    draw = np.random.default_rng(whole(seed, "seed", least=0))
-    extra = []
-    if known is not None:
-        v = _unit(draw, tokens.d)
-        if keep is not None and form.trains_head:
-            best = solve(Problem.of_labels(tokens, keep), geometry)
-            v = v if best.W is None else best.W
-        extra = [Point(task.lift(known, draw), v, "certified")]
-    return Setting(tokens, task, target, extra, second, draw)
-
-
-def points_along(
-    setting: Setting,
-    grid: Floats,
-    *,
-    starts: int,
-    scouts: int,
-    progress: Progress | None = None,
-) -> list[Point]:
+def points_along(search: Search, grid: Floats, progress: Progress | None = None) -> list[Point]:
     """The best Point found at each radius: upwards along every start, then downwards.
 
     A branch of local minimisers that is least at one radius is a start at the next ones, on both
     sides.
     """
-    task, extra, draw, second = setting.task, setting.extra, setting.draw, setting.second
-    first = [
-        Point(task.random(draw), _unit(draw, setting.tokens.d), "random") for _ in range(starts)
-    ]
-    if not first and not extra:
-        raise BadTokens("there is no start: no certified direction, and starts is 0")
-    multistart = Multistart.of(setting.tokens, task, 0 if second is not None else scouts)
+    task, draw, second, starts = search.task, search.draw, search.second, search.starts
+    extra = [] if search.certified is None else [search.certified]
+    first = [Point(task.random(draw), _unit(draw, search.tokens.d)) for _ in range(starts)]
+    multistart = Multistart.of(search.tokens, task, 0 if second is not None else search.scouts)
     points: list[Point] = []
     for k, R in enumerate(grid):
         r = np.nan if second is None else float(second(float(R)))
-        ends = [_solve(setting, p, float(R), r) for p in first + extra]
+        ends = [_solve(search, p, float(R), r) for p in first + extra]
         best = lowest(task, ends)
         # Then the best tokens lead in every ball from here on, and one start is enough.
         sure = task.excess is not None and best.value < multistart.sure
         if not sure:
             for x in multistart.ends(task, float(R), [p.x for p in ends], draw):
                 if _is_new(task, x, ends):
-                    ends.append(_solve(setting, Point(x, best.v, "scout"), float(R), r))
-        if points and task.cone is None and second is None:
+                    ends.append(_solve(search, Point(x, best.v), float(R), r))
+        if points and second is None:
             ends.append(_carried(points[-1], task, float(R)))
         points.append(lowest(task, ends))
         kept = [points[-1], *ends[: starts + 1]]
-        first = [replace(p, origin="warm") for p in _distinct(kept)[: 1 if sure else starts + 1]]
+        first = _distinct(kept)[: 1 if sure else starts + 1]
         if progress is not None:
             progress((k + 1) / len(grid))
     for k in range(len(grid) - 2, -1, -1):
-        above = replace(points[k + 1], origin="above")
-        if second is None and task.cone is None and _is_new(task, above.x, [points[k]]):
-            points[k] = lowest(task, [points[k], _solve(setting, above, float(grid[k]), np.nan)])
+        above = points[k + 1]
+        if second is None and _is_new(task, above.x, [points[k]]):
+            points[k] = lowest(task, [points[k], _solve(search, above, float(grid[k]), np.nan)])
     return points
 
 
-def _solve(setting: Setting, start: Point, R: float, r: float) -> Point:
+def _solve(search: Search, start: Point, R: float, r: float) -> Point:
     """The minimiser that one start leads to."""
-    tokens, task = setting.tokens, setting.task
+    tokens, task = search.tokens, search.task
     if np.isnan(r):
         x = task.least(start.x, R)
-        return Point(x, start.v, start.origin, task(x)[0], task.residual(x)[0])
+        return Point(x, start.v, task(x)[0], task.residual(x)[0])
     x, v, away = joint_least(tokens, task, start.x, start.v, R, r)
     margins = aim(tokens, task, v).at(x)[0].margins[0]
     # The loss to the digits that starts can differ in; the stationarity decides beyond.
-    return Point(x, v, start.origin, round(log_loss(task.loss, margins), 11), away)
+    return Point(x, v, round(log_loss(task.loss, margins), 11), away)
 
 
 def lowest(task: BallTask, points: list[Point]) -> Point:
@@ -582,25 +502,6 @@ def _target(
     return (None if found.W is None else found), task
 
 
-def _local(
-    tokens: Tokens, task: BallTask, local: Any, cone: float
-) -> tuple[Certificate | None, BallTask]:
-    """The certificate if there is one, and the task in the cone around its direction."""
-    cone = number(cone)
-    if not 0 < cone < 1:
-        raise Unsupported(f"cone is {cone}: it must be between 0 and 1")
-    target = local.require() if isinstance(local, Certificate) else None
-    W = WeightBlocks.of(local if target is None else target.W, task.batch.shape).matrix
-    if not W.any():
-        raise BadTokens("local is a zero matrix: it has no direction")
-    unit = W / np.linalg.norm(W)
-    if isinstance(task.head, Linear):
-        alpha = task.at(W)[0].top[0]
-        task = replace(task, excess=Excess.over(tokens, alpha, task.head.v[0], task.loss))
-    tangent = float(np.sqrt(1 - (1 - cone) ** 2) / (1 - cone))
-    return target, replace(task, cone=(unit, tangent), shift=SHIFT)
-
-
 # The penalised path, the least loss plus λ‖W‖²/2 for a vanishing λ: its minimiser is the least of
 # its own ball, but where the least loss is not convex in the radius, some balls' minimisers belong
 # to no λ: the radius jumps from one branch to another as λ falls. So each λ is minimised for
@@ -613,32 +514,24 @@ RATIO = 1.6
 RADII = 100
 
 
-def penalty_path(
-    tokens: Tokens, penalties: Any, *, starts: int = 4, scouts: int = 32, **options: Any
-) -> RegPath:
-    """The RegPath of the penalised problems, min L + λ‖W‖²/2 for decreasing penalties λ.
-
-    (λ(‖K‖² + ‖Q‖²)/2 for factors.) Radii are the sizes found. A point is stationary for λ where
-    `residual` is 0 and `log_penalty` is log λ. options: those of `regpath` without radii, second
-    and progress.
-    """
+def _penalised(search: Search, penalties: Any, progress: Progress | None) -> list[Point]:
+    """The best Point found for each penalty: stationary for λ where `residual` is 0."""
     wanted = np.log(numbers(penalties, "penalties").astype(np.float64))
     if wanted.ndim != 1 or not np.isfinite(wanted).all() or not (np.diff(wanted) < 0).all():
         raise BadTokens("penalties must be positive and decreasing")
-    setting = setting_of(tokens, **options)
-    task = setting.task
-    balls = points_along(setting, _search_radii(setting, wanted), starts=starts, scouts=scouts)
+    task = search.task
+    balls = points_along(search, _search_radii(search, wanted), progress)
     found: list[Point] = []
     for goal in wanted:
         found.append(_least(task, float(goal), _starts(task, float(goal), balls) + found[-1:]))
     # The least of its own ball: if a lower point turns up there, it is the better start.
     sizes = np.array([_radius(task, p.x) for p in found])
     grid = np.unique(sizes)
-    lower = points_along(setting, grid, starts=starts, scouts=scouts)
+    lower = points_along(search, grid)
     for k, at in enumerate(np.searchsorted(grid, sizes)):
         if lower[at].value < found[k].value - ROUNDING:
             found[k] = _least(task, float(wanted[k]), [found[k], lower[at]])
-    return record_of(setting, np.array([_radius(task, p.x) for p in found]), found)
+    return found
 
 
 def penalize(task: BallTask, log_penalty: float) -> Objective:
@@ -682,13 +575,12 @@ def _least(task: BallTask, log_penalty: float, starts: list[Point]) -> Point:
     ends: list[tuple[float, float, Floats, Point]] = []
     for start in starts:
         size = float(task.geometry.value(start.x))
-        x = descend(objective, start.x, size, task.geometry, cone=task.cone, reach="free")
+        x = descend(objective, start.x, size, task.geometry, reach="free")
         value, off = objective(x)[0], float(np.linalg.norm(x - wanted(x)))
-        if task.cone is None:
-            end = polish(wanted, x)
-            last = objective(end)[0], float(np.linalg.norm(end - wanted(end)))
-            if last[0] <= value + ROUNDING and last[1] < off:
-                x, (value, off) = end, last
+        end = polish(wanted, x)
+        last = objective(end)[0], float(np.linalg.norm(end - wanted(end)))
+        if last[0] <= value + ROUNDING and last[1] < off:
+            x, (value, off) = end, last
         ends.append((value, off, x, start))
     least = min(end[0] for end in ends)
     _, _, x, start = min((e for e in ends if e[0] <= least + ROUNDING), key=lambda e: e[1])
@@ -696,7 +588,7 @@ def _least(task: BallTask, log_penalty: float, starts: list[Point]) -> Point:
         raise Unsupported(
             f"penalty {np.exp(log_penalty):g} is so large that it leaves nothing of W"
         )
-    return Point(x, start.v, start.origin, task(x)[0], task.residual(x)[0])
+    return Point(x, start.v, task(x)[0], task.residual(x)[0])
 
 
 def _starts(task: BallTask, log_penalty: float, balls: list[Point]) -> list[Point]:
@@ -711,26 +603,25 @@ def _starts(task: BallTask, log_penalty: float, balls: list[Point]) -> list[Poin
     size = float(np.exp(scale - log_penalty)) * float(task.geometry.dual(G))
     found = [balls[k] for k in near]
     if 0 < size < float(task.geometry.value(balls[0].x)):
-        found.append(Point(size * task.geometry.dual_maximizer(-G), balls[0].v, "slope"))
+        found.append(Point(size * task.geometry.dual_maximizer(-G), balls[0].v))
     return found
 
 
-def _search_radii(setting: Setting, wanted: Floats) -> Floats:
+def _search_radii(search: Search, wanted: Floats) -> Floats:
     """The radii to be searched for all log penalties.
 
     At the last one λR²/2 exceeds the least objective known, that of 0 or of a multiple of the
     certified direction.
     """
-    task = setting.task
+    task = search.task
     infimum = task.loss.infimum if task.excess is None else task.excess.infimum
     if not np.isfinite(infimum):
         raise Unsupported("a penalised path needs a loss whose infimum is known")
     first = _reach(task)
     start = float(task.at(np.zeros_like(task.random(np.random.default_rng(0))))[0].loss[0])
     known = [np.log(max(start - infimum, 1e-300))]
-    for p in setting.extra:
-        if task.excess is None:
-            break
+    if search.certified is not None and task.excess is not None:
+        p = search.certified
         for R in first * np.geomspace(1.0, 1e6, 300):
             x = p.x * (task.radius(R) / float(task.geometry.value(p.x)))
             price = wanted[-1] + 2 * np.log(task.radius(R)) - np.log(2)

@@ -64,6 +64,6 @@ CHECKS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "nuclear-rank": independent.rank_one_is_too_little,
     "monotone-correlation": lambda one: (
         independent.others_share_a_score(one)
-        and independent.correlation_falls(one, Fraction(1, 8), 20)
+        and independent.correlation_falls(one, Fraction(1, 8), 60)
     ),
 }

@@ -4,6 +4,7 @@ import numpy as np
 
 from attsvm.experiments.studies.d.figure_2 import CURVES, PUBLISHED, published
 from attsvm.experiments.studies.shared import sentence_runs as shared
+from attsvm.experiments.study import EXAMPLE
 from attsvm.experiments.table import as_frame
 
 
@@ -26,7 +27,7 @@ def test_numbers_and_curves_of_a_long_table():
 
 
 def test_an_example_counts_once_however_many_chunks_hold_it():
-    table = _table([shared.EXAMPLE, shared.EXAMPLE])
+    table = _table([EXAMPLE, EXAMPLE])
     assert len(shared.numbers_of(table)) == 1
     assert shared.curves_of(table, "loss").shape == (2, 1)
 
@@ -51,7 +52,7 @@ def test_sets_outside_are_not_judged_and_their_gap_counts():
 
 
 def test_a_closed_set_and_its_solutions():
-    one = shared.ClosedSet(20, 4, 20, 0)
+    one = shared.ClosedSet(0)
     assert one.facts["inside"]
     assert one.facts["gap"] < 1e-9
     assert np.isclose(one.W_ov.upper, np.sqrt(19))

@@ -1,26 +1,22 @@
-"""What claims share: sign tests, published loops, fits, descent by its definition, chances."""
+"""What claims share: sign tests, published loops, fits."""
 
 import numpy as np
 import pytest
-from scipy.stats import hypergeom
 
 from attsvm import Sentences, proof_of_convergence, train
 from attsvm.datasets.sentences import closed, paper_example, realizable, unconfused
 from attsvm.experiments.group import selected_by
 from attsvm.experiments.studies.a.loss_transients import limit_lead
 from attsvm.experiments.studies.beyond.basins_by_proof import StartPlane, limit_room
-from attsvm.experiments.studies.beyond.proved_runs import as_few
 from attsvm.experiments.studies.d.generalization_on_unseen import mixed
-from attsvm.experiments.studies.shared.longer_walks import walk_on
 from attsvm.experiments.studies.shared.majority import chance, mostly
 from attsvm.experiments.studies.shared.published import factored_run, plain_run, published_stack
-from attsvm.experiments.studies.shared.random_instances import attention, self_attending
+from attsvm.experiments.studies.shared.random_instances import attention
 from attsvm.experiments.studies.shared.sentence_runs import inside
 from attsvm.experiments.studies.shared.staying_tokens import instances, off_sum, problems
 from attsvm.next_token.order import orders
 from attsvm.solvers import solve as front
 from attsvm.theory.optima import local_optima
-from tests.tolerances import REPLAYED
 
 
 def test_chance_of_fair_coins():
@@ -100,18 +96,6 @@ def test_inputs_of_theorem_3_in_the_papers_example():
     assert chosen.tolist() == [0, 1]
 
 
-@pytest.mark.parametrize(("optimizer", "lr"), [("ngd", 0.1), ("gd", 5.0), ("nmirror:1.75", 0.1)])
-def test_a_walk_by_definition_is_that_of_training(optimizer, lr):
-    pairs = [self_attending((3, 4, 4), seed) for seed in range(3)]
-    tokens, heads = [t for t, _ in pairs], np.stack([v for _, v in pairs])
-    start = 5 * np.random.default_rng(0).standard_normal((3, 4, 4))
-    path = train(tokens, head=heads, optimizer=optimizer, lr=lr, steps=60, init={"W": start})
-    walk = walk_on(tokens, heads, start, np.full(3, lr), steps=60, plain=optimizer == "gd",
-                   p=float(optimizer.partition(":")[2] or 2))  # fmt: skip
-    assert walk.W[-1] == pytest.approx(path.weights["W"][-1], rel=REPLAYED, abs=REPLAYED)
-    assert np.array_equal(walk.least > 0, (path.changed <= 0).all(axis=1))
-
-
 @pytest.mark.parametrize("kind", ["plane", "slice"])
 def test_a_solution_has_room_and_what_has_room_is_proved_far_out(kind):
     here = StartPlane.of(kind, 3, shape=(3, 4, 4), angles=12)
@@ -126,10 +110,3 @@ def test_a_solution_has_room_and_what_has_room_is_proved_far_out(kind):
             if limit_room(here, W / np.linalg.norm(W), found, lr=0.1) > 0.01:
                 far = 1e6 * W / np.linalg.norm(W)
                 assert proof_of_convergence(here.tokens, far, head=here.v, lr=0.1).proved
-
-
-@pytest.mark.parametrize("given", [(10, 10, 100, 100), (3, 10, 45, 100), (0, 5, 12, 12)])
-def test_a_chance_is_hypergeometric(given):
-    few, of, earlier, of_earlier = given
-    law = hypergeom(of + of_earlier, few + earlier, of)
-    assert as_few(*given) == pytest.approx(law.cdf(few), rel=1e-9)

@@ -5,12 +5,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from attsvm.experiments.statements.losses import best_attention
 from attsvm.experiments.studies.b.all_tight_against_dimension import derived
 from attsvm.experiments.studies.b.separability_against_dimension import sharper
-from attsvm.experiments.studies.b.simplex_projection import optimum
 from attsvm.experiments.studies.shared.order_cones import least_in_cone, orders_of
+from attsvm.experiments.studies.shared.plain_descent import smoothness
 from attsvm.experiments.studies.shared.random_instances import drawn
-from attsvm.experiments.studies.shared.stated_cone import cone_as_stated, lipschitz
+from attsvm.experiments.studies.shared.stated_cone import cone_as_stated
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
@@ -28,7 +29,7 @@ def test_constants_of_the_stated_cone_on_a_line():
     assert np.linalg.norm(W, axis=(1, 2)) == pytest.approx(cone.radius)
     assert W[:, 0, 0] / cone.radius == pytest.approx(1 - 1 / 32)
     # ‖X‖ = √2 and ‖v‖ = ‖z‖ = 1.
-    assert lipschitz(tokens, v) == pytest.approx(2**1.5 * (2**0.5 / 4 + 3))
+    assert smoothness(tokens, v) == pytest.approx(2**1.5 * (2**0.5 / 4 + 3))
 
 
 def depth_by_loops(orders, W):
@@ -94,13 +95,13 @@ def test_an_empty_cone_has_no_least_norm():
 def test_exact_optimum_beats_every_other_attention():
     scores = [Fraction(x) for x in (7, 5, 4, 0)]
     for penalty in (Fraction(1, 2), Fraction(1), Fraction(3), Fraction(20)):
-        s = optimum(scores, penalty)
+        s = best_attention(scores, penalty)
         assert sum(s) == 1 and min(s) >= 0
         others = np.random.default_rng(0).dirichlet(np.full(4, 0.5), 2000)
         g, lam = np.array([7.0, 5.0, 4.0, 0.0]), float(penalty)
         own = np.array([float(x) for x in s])
         assert (others @ g - lam * (others**2).sum(axis=1)).max() <= g @ own - lam * own @ own
-    assert [x > 0 for x in optimum(scores, Fraction(1))] == [True, False, False, False]
+    assert [x > 0 for x in best_attention(scores, Fraction(1))] == [True, False, False, False]
 
 
 def test_bounds_on_the_dimension():

@@ -86,23 +86,14 @@ def tried(seed: int) -> tuple[str, list[str], Counter[str]]:
         W = (rho * solved.W + shake).reshape(tokens.keys.shape[2], 1)
         found = [judge.prove(W)]
         if optimizer == "gd":
-            found += [level for size in (0.01, 0.1, 1.0) if (level := level_at(judge, size * W))]
+            levels = (judge.prove(x * W, explain=False, only="level") for x in (0.01, 0.1, 1.0))
+            found += [level for level in levels if level.proved]
         for proof in found:
             tally[str(proof.theorem)] += 1
             if proof.proved:
                 said = f"seed {seed}, {family}, {loss}, {optimizer}"
                 wrong += [f"{said}: {word}" for word in faults(proof)]
     return family, wrong, tally
-
-
-def level_at(judge: Any, W: Array) -> ConvergenceProof | None:
-    """The loss level at W alone, where another theorem would come first."""
-    alpha = judge.selected(W)
-    at = judge.geometry(alpha)
-    if at.rows is None:
-        return None
-    with np.errstate(all="ignore"):
-        return judge._level(W / at.rows.unit, W, alpha, at)
 
 
 def faults(proof: ConvergenceProof, steps: int = 400) -> list[str]:

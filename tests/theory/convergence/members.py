@@ -425,24 +425,12 @@ def proofs_of(run: Run) -> list[ConvergenceProof]:
         again = judge.prove(far)
         out += [again] if again.proved else []
     for W in (run.W[r], far, 4 * far):
-        W = np.ascontiguousarray(W)
-        alpha = judge.selected(W)
-        at = judge.geometry(alpha)
-        if at.rows is None:
-            continue
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = judge._cone(W / at.rows.unit, W, alpha, at)
-        if found is not None:
+        found = judge.prove(np.ascontiguousarray(W), explain=False, only="cone")
+        if found.proved:
             out.append(found)
             break
-    if judge.plain:
-        W = np.ascontiguousarray(run.W[-1])
-        alpha = judge.selected(W)
-        at = judge.geometry(alpha)
-        level = judge._level(W / at.rows.unit, W, alpha, at) if at.rows is not None else None
-        if level is not None:
-            out.append(level)
-    return out
+    level = judge.prove(np.ascontiguousarray(run.W[-1]), explain=False, only="level")
+    return [*out, level] if level.proved else out
 
 
 def many_proofs(count: int) -> list[tuple[str, ConvergenceProof]]:

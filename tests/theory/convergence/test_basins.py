@@ -39,25 +39,6 @@ def test_starts_in_a_cone_are_held(seed):
     assert (path.selection == best).all() and (path.changed == 0).all()
 
 
-def test_starts_in_a_tube_are_held():
-    tokens, v = instance(5)
-    best = attsvm.Selection.best(tokens, v).indices
-    held = basin(tokens, best, head=v, lr=0.1)
-    rng = np.random.default_rng(1)
-    starts = []
-    for radius, height in zip(held.radii[::4], held.heights[::4], strict=True):
-        if np.isfinite(height):
-            ray = held.direction
-            off = rng.standard_normal(ray.shape)
-            off -= (off * ray).sum() / (ray * ray).sum() * ray
-            W = 1.001 * height * ray + held.centre + 0.99 * radius * off / np.linalg.norm(off)
-            assert held.holds(W)
-            starts.append(W)
-    assert len(starts) >= 3
-    path = train([tokens] * len(starts), head=v, steps=3000, lr=0.1, init={"W": np.stack(starts)})
-    assert (path.selection == best).all() and (path.changed == 0).all()
-
-
 def test_what_is_held_depends_on_the_step_and_not_on_the_scale():
     tokens, v = instance(1)
     best = attsvm.Selection.best(tokens, v).indices

@@ -105,17 +105,6 @@ def trained(name):
     return r, W
 
 
-def asked(judge, W, theorem):
-    """The proof by this theorem alone, or by whatever comes first."""
-    if theorem is None:
-        return judge.prove(W)
-    alpha = judge.selected(W)
-    at = judge.geometry(alpha)
-    by = judge._cone if theorem == "cone" else judge._level
-    with np.errstate(all="ignore"):
-        return by(W / at.rows.unit, W, alpha, at)
-
-
 def far(r, started):
     """W of large norms near the ray, some of them nearer to it than runs come."""
     ray = r.judge.prove(started[-1]).direction
@@ -138,8 +127,8 @@ def seen(theorem=None, lr=None):
         if theorem == "level":
             started = [size * r.W[-1] for size in (0.3, 0.4, 0.5, 0.6, 0.8, 1.0)]
         for W in started:
-            proof = asked(judge, np.ascontiguousarray(W), theorem)
-            if proof is None or not proof.proved:
+            proof = judge.prove(np.ascontiguousarray(W), explain=False, only=theorem)
+            if not proof.proved:
                 continue
             with np.errstate(all="ignore"):
                 if members(proof, 90).broken:
@@ -209,7 +198,7 @@ def test_longer_steps_are_refused():
 
 def test_longest_steps_of_the_cone_are_judged():
     r, started = trained(3)
-    proof = asked(r.judge, far(r, started)[-2], "cone")
+    proof = r.judge.prove(far(r, started)[-2], only="cone")
     assert proof.verify(), proof.verify().reason
     for change in (
         {"longest_step": np.inf},

@@ -1,1 +1,1 @@
-"""What statements share: facts of an instance in floats, in rationals and in many digits."""
+"""What statements share: facts of an instance in floats, and in exact numbers."""

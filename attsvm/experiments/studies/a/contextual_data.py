@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.datasets.instances import contextual_arrays
 from attsvm.experiments.group import Drawn, Group, cosine, selected_by
 from attsvm.experiments.studies.shared.prompt_paths import unsettled
-from attsvm.experiments.study import (
-    Found,
-    Premises,
-    Study,
-    at_least,
-    at_most,
-    equals,
-    info,
-)
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.norms import norm_of
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.landscape import initial_gradient_condition
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
 
 # What is asked, by name: a prompt for all, the context's query of each input, or its first token.
 FORMS = {"prompt": "prompt", "given": "query of the context", "first": "query: first token"}
@@ -63,25 +51,21 @@ def measure(group: Group, records: int) -> dict[str, Any]:
     path, about = group.path, group.drawn.about
     places = np.unique(np.linspace(0, len(path.steps) - 1, records).round().astype(int))
     found = group.solved(group.best)
-    separable = np.array([c.W is not None for c in found])
-    led = np.array([
-        initial_gradient_condition(t, v).least.sign > 0
-        for t, v in zip(group.tokens, group.heads, strict=True)
-    ])  # fmt: skip
+    pairs = zip(group.tokens, group.heads, strict=True)
     W = path.matrices()[places]
     ways = np.array([[cosine(M, c) for M in W[:, b]] for b, c in enumerate(found)])
     chosen = np.array([[selected_by(t, M) for M in W[:, b]] for b, t in enumerate(group.tokens)])
     kept = chosen == about["relevant"][:, None]
     right = (chosen == group.best[:, None]).all(axis=2)
-    once = {
+    once: dict[str, Any] = {
+        "seed": group.seeds,
         "standing": (group.best == about["relevant"]).all(axis=1),
-        "separable": separable,
-        "unsettled": np.array([unsettled(c) for c in found]),
-        "led": led,
-        "gap": np.array([float(c.gap) if c.W is not None else np.nan for c in found]),
+        "separable": [c.W is not None for c in found],
+        "unsettled": [unsettled(c) for c in found],
+        "led": [initial_gradient_condition(t, v).sign > 0 for t, v in pairs],
+        "gap": [float(c.gap) if c.W is not None else np.nan for c in found],
     }
     return {
-        "seed": np.repeat(group.seeds, len(places)),
         "step": np.tile(path.steps[places], len(group)),
         **{name: np.repeat(values, len(places)) for name, values in once.items()},
         "right": right.ravel(),
@@ -97,8 +81,8 @@ def _share(kept: Any, among: Any) -> Any:
     return np.where(count, (kept & among[:, None]).sum(axis=2) / np.maximum(count, 1), np.nan)
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
-    """Clean settings are judged inside the premises; the noisy ones are reported."""
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
+    """Clean settings are judged inside the premises; the noisy ones are drawn."""
     ends = table[table.step == table.step.max()]
     counts = []
     judged = 0
@@ -118,55 +102,16 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
             reached.cosine.min() if len(reached) else np.inf,
             0.999,
         )
-        yield info(
-            f"{title}: share of the clean instances, led or not, that do", premise.right.mean()
-        )
-        for (noise, flips), cell in rows[rows.flips > 0].groupby(["noise", "flips"], sort=False):
-            name = f"{title}, {flips:.0%} of the labels flipped, token noise {noise:g}"
-            yield info(f"{name}: share of clean inputs at their relevant token", cell.clean.mean())
-            yield info(f"{name}: share of flipped inputs at theirs", cell.flipped.mean())
     unknown = int(ends.unsettled.sum())
     yield equals("problems neither solved nor proved infeasible", unknown, 0)
     gap = float(np.nanmax([0.0, ends.gap.max()]))
     yield at_most("largest certified gap", gap, norm_of("frobenius").tolerance)
     yield Premises(
         judged,
-        "instances with clean labels whose best tokens are the relevant ones and separable; led: "
-        "the gradient at zero prefers all best tokens. " + "; ".join(counts),
+        "clean labels, best tokens relevant and separable; led: the gradient at zero prefers all "
+        "best tokens. " + "; ".join(counts),
         gap,
     )
-
-
-def figure(table: DataFrame, study: Study) -> Figure:
-    """The direction over the steps, and who selects the relevant token, by both kinds of noise."""
-    from attsvm.plotting.studies import CYCLE, band, level, panels
-
-    drawn, (left, middle, right) = panels(3, figsize=(12, 4.6))
-    shown = 0.5
-    ends = table[table.step == table.step.max()]
-    for j, (form, title) in enumerate(FORMS.items()):
-        start = table[(table.form == form) & (table.noise == shown) & (table.flips == 0)]
-        wide = start[start.step > 0].pivot(index="step", columns="seed", values="cosine")
-        band(left, wide.index, 1 - wide, colour=CYCLE[j], label=title)
-        rows = ends[ends.form == form]
-        clean = rows[rows.flips == 0].groupby("noise").clean.mean()
-        middle.plot(clean.index, clean, "o-", color=CYCLE[j], label=title)
-        noisy = rows[rows.noise == shown].groupby("flips")[["clean", "flipped"]].mean()
-        for name, mark in (("clean", "o-"), ("flipped", "s--")):
-            words = "right label" if name == "clean" else "flipped label"
-            shares = noisy[name].dropna()
-            right.plot(100 * shares.index, shares, mark, color=CYCLE[j], label=f"{title}; {words}")
-    level(left, 1e-3, "asked: 1e-3")
-    left.set(xscale="log", yscale="log", xlabel="step", title=f"Token noise {shown:g}",
-             ylabel="1 − cosine to the certified direction")  # fmt: skip
-    share = "share of inputs at their relevant token"
-    middle.set(xlabel="size of the other tokens", ylim=(0, 1.04), title="Clean labels",
-               ylabel=share)  # fmt: skip
-    right.set(xlabel="flipped labels, per cent", ylim=(-0.02, 1.04), title="Flipped labels",
-              ylabel=share)  # fmt: skip
-    middle.legend(frameon=False, loc="lower left")
-    right.legend(frameon=False, fontsize=7.5, loc="center left")
-    return drawn
 
 
 STUDY = Study(
@@ -193,6 +138,16 @@ STUDY = Study(
         "grid": {"noise flips": [(0.5, 0.0), (1.0, 0.0), (0.5, 0.2)]},
         "run": {"steps": 20_000},
     },
-    figure=figure,
+    figure={
+        "kind": "curves",
+        "where": lambda t: t.step == t.step.max(),
+        "x": "noise",
+        "value": {"clean": "right label", "flipped": "flipped label"},
+        "lines": "form",
+        "panels": "flips",
+        "middle": "mean",
+        "xlabel": "size of the other tokens",
+        "ylabel": "share of inputs at their relevant token",
+    },
     reference="tarzanagh2023maxmargin",
 )

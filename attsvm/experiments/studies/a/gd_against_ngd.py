@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.example_starts import example_starts
-from attsvm.experiments.study import Found, Premises, Study, at_most, equals
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
+from attsvm.experiments.study import Found, Premises, Study, Table, at_most, equals
 
 
 def measure(group: Group) -> dict[str, Any]:
@@ -48,7 +44,7 @@ def _slope(x: Any, y: Any) -> float:
 APART = 0.01
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Late ‖p‖ is straight in t and not in log t under ngd, and the other way round under gd.
 
     The margins grow with ‖p‖, so that attention off the best tokens falls exponentially in t under
@@ -81,22 +77,6 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     yield Premises(2, "the published draw, both optimizers from p = 0")
 
 
-def figure(table: DataFrame, study: Study) -> Figure:
-    """Attention on the best tokens and ‖p‖, both over the steps."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    drawn, (left, right) = panels(2)
-    for k, ((optimizer, lr), rows) in enumerate(table.groupby(["optimizer", "lr"], sort=False)):
-        rows = rows[rows.step > 0]
-        name = f"{optimizer}, step size {lr:g}"
-        left.semilogx(rows.step, -np.expm1(rows.log_off), color=CYCLE[k], label=name)
-        right.loglog(rows.step, rows.norm, color=CYCLE[k], label=name)
-    left.set(xlabel="step", ylabel="mean probability of the best tokens", title="Attention")
-    right.set(xlabel="step", ylabel="‖p‖", title="Norm")
-    left.legend(frameon=False)
-    return drawn
-
-
 STUDY = Study(
     id="A.gd-against-ngd",
     title="Plain and normalized descent",
@@ -113,7 +93,15 @@ STUDY = Study(
     checks=checks,
     thresholds={"late": 1000, "shown": 200},
     quick={"run": {"steps": 5000}, "thresholds": {"late": 500}},
-    figure=figure,
+    figure={
+        "kind": "curves",
+        "where": lambda t: t.step > 0,
+        "x": "step",
+        "value": "norm",
+        "lines": "optimizer",
+        "log": "xy",
+        "ylabel": "‖p‖",
+    },
     reference="tarzanagh2023maxmargin",
     theorem="notebook",
     size="as published, run on from 200 steps to 20,000",

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.api import train
 from attsvm.experiments.group import Group, cosine, selected_by
 from attsvm.experiments.studies.shared.example_starts import thinned
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
 
 HEAD = (0.0, 0.0, 1.0)
 
@@ -27,16 +23,13 @@ def _tokens(gain: float) -> Tokens:
     return Tokens(X, keys=X * [1, 1, 0], labels=[1, 1])
 
 
-def measure(
-    group: Group, loss: str, gains: Sequence[float], shown: int, lr: float, steps: int
-) -> dict[str, Any]:
+def measure(group: Group, loss: str, gains: Sequence[float], shown: int = 200) -> dict[str, Any]:
     """A row for each gain and record, from p = 0, the first record from `shown` on among them.
 
     lead: the logit margin of the first input less that of the second, 2 p₂.
     """
-    path = train(
-        [_tokens(gain) for gain in gains], model="prompt", head=HEAD, loss=loss, lr=lr, steps=steps
-    )
+    path = train([_tokens(gain) for gain in gains], model="prompt", head=HEAD, loss=loss, lr=0.1,
+                 steps=50_000)  # fmt: skip
     best = solve(Problem.of(_tokens(1.0), [1, 1]))
     places = np.union1d(thinned(path.steps, 300), np.argmax(path.steps >= shown))
     p = path.weights["p"][places].swapaxes(0, 1).reshape(-1, 3)
@@ -63,7 +56,7 @@ def limit_lead(loss: str, gain: float) -> float:
     return float(np.log(gain) + np.logaddexp(0.0, 1.0) - np.logaddexp(0.0, gain))
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """All gains and losses end at (1, 0); on the way the linear loss leads the high-gain input."""
     ends = table[table.step == table.step.max()]
     for loss, rows in ends.groupby("loss", sort=False):
@@ -93,26 +86,6 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     yield Premises(len(ends), f"{count} gains, two losses, from p = 0", float(ends.gap.max()))
 
 
-def figure(table: DataFrame, study: Study) -> Figure:
-    """The paths of the prompt under both losses, by gain."""
-    from matplotlib import colormaps
-
-    from attsvm.plotting.studies import panels
-
-    drawn, axes = panels(2, sharey=True)
-    gains = list(table.gain.unique())
-    for ax, (loss, rows) in zip(axes, table.groupby("loss", sort=False), strict=True):
-        for b, gain in enumerate(gains):
-            path = rows[(rows.gain == gain) & (rows.step <= 300)]
-            colour = colormaps["viridis"](0.9 * b / max(len(gains) - 1, 1))
-            ax.plot(path.p1, path.lead / 2, color=colour, label=f"gain {gain:g}")
-        ax.axhline(0.0, color="#444444", linestyle="--", linewidth=1, label="neither leads")
-        ax.set(xlabel="p₁", title=f"{loss} loss, 300 steps")
-    axes[0].set_ylabel("p₂ (above 0: the high-gain input leads)")
-    axes[1].legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return drawn
-
-
 STUDY = Study(
     id="A.loss-transients",
     title="Two losses, one limit",
@@ -123,18 +96,24 @@ STUDY = Study(
     "the low-gain one: by a margin of log c and of log (1 + e^c)/(c (1 + e)) for a gain of c, "
     "which stays while the norm grows.",
     grid={"loss": ["linear", "logistic"]},
-    run={
-        "gains": [*map(float, range(1, 11)), 100.0],
-        "lr": 0.1,
-        "steps": 50_000,
-        "shown": 200,
-    },
+    run={"gains": [*map(float, range(1, 11)), 100.0]},
     measure=measure,
     checks=checks,
     # Twice the way of 200 steps of 0.1.
     thresholds={"shown": 200, "reach": 40.0},
     quick={"run": {"gains": [1.0, 3.0, 10.0]}},
-    figure=figure,
+    figure={
+        "kind": "paths",
+        "where": lambda t: t.step <= 300,
+        "x": "p1",
+        "y": "lead / 2",
+        "each": "gain",
+        "lines": "gain",
+        "panels": "loss",
+        "level": 0.0,
+        "xlabel": "p₁",
+        "ylabel": "p₂ (above 0: the high-gain input leads)",
+    },
     reference="tarzanagh2023maxmargin",
     theorem="notebook",
     size="as published, run on from 1,000 steps to 50,000",

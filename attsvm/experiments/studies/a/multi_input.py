@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.experiments.group import Group, cosine, selected_by
+from attsvm.experiments.studies.a.single_input import FIGURE, RUN, example_study
 from attsvm.experiments.studies.shared.example_starts import STARTS, example_starts, thinned
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.study import Found, Premises, Table, at_least, at_most, equals
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.solvers.solve import solve
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
 
 
 def measure(group: Group) -> dict[str, Any]:
     """A row for each start and record: p, its cosine to p^mm, and whether it selects the best.
 
-    planar, whole: ½‖p‖² of the problems with the keys of training and with identity keys.
+    planar, whole: ½‖p‖² of the problems with the keys of training and with identity keys; ray: the
+    solution of the former.
     """
     path = group.path
     places = thinned(path.steps, 200)
@@ -40,78 +38,39 @@ def measure(group: Group) -> dict[str, Any]:
         "right": np.array(
             [(selected_by(group.tokens[0], x[:, None]) == best).all() for x in p], dtype=bool
         ),
+        "ray1": np.full(rows, np.asarray(planar.W)[0, 0]),
+        "ray2": np.full(rows, np.asarray(planar.W)[1, 0]),
         "planar": np.full(rows, float(planar.upper) ** 2 / 2),
         "whole": np.full(rows, float(whole.upper) ** 2 / 2),
         "gap": np.full(rows, max(float(planar.gap), float(whole.gap))),
     }
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Every start selects the best tokens in the certified direction; the objectives are known."""
     ends = table[table.step == table.step.max()]
     known = ends.iloc[0]
     yield equals("starts that select the best tokens", ends.right.sum(), len(ends))
-    yield at_least(
-        "least cosine to the certified direction", ends.cosine.min(), thresholds["cosine"]
-    )
-    yield equals("½‖p‖² with the keys of training", known.planar, thresholds["planar"], within=5e-6)
-    yield equals("½‖p‖² with identity keys", known.whole, thresholds["whole"], within=5e-6)
+    yield at_least("least cosine to the certified direction", ends.cosine.min(), 0.9994)
+    yield equals("½‖p‖² with the keys of training", known.planar, 0.37134, within=5e-6)
+    yield equals("½‖p‖² with identity keys", known.whole, 0.31319, within=5e-6)
     yield at_most("largest certified gap", known.gap, 1e-9)
     yield Premises(len(ends), f"{len(ends)} published starts on the published draw", known.gap)
 
 
-def figure(table: DataFrame, study: Study) -> Figure:
-    """The paths in the plane of the keys, and the cosine over the steps."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    drawn, (left, right) = panels(2)
-    example = example_starts([0], "multi-input-planar")
-    for i, keys in enumerate(np.asarray(example.tokens[0].keys)):
-        left.plot(*keys[0, :2], "*", color=CYCLE[i], markersize=10, label=f"input {i}, best")
-        left.plot(*keys[1:, :2].T, ".", color=CYCLE[i], markersize=5, label=f"input {i}, others")
-    best = Selection.best(example.tokens[0], example.heads[0])  # type: ignore[index]
-    ray = np.asarray(solve(Problem.of(example.tokens[0], best)).W)[:2, 0]
-    ray = 9 * ray / np.linalg.norm(ray)
-    left.plot([0, ray[0]], [0, ray[1]], "k--", linewidth=1, label="certified direction")
-    for k, (start, rows) in enumerate(table.groupby("seed")):
-        early = rows[rows.step <= 200]
-        name = None if k else "path of p, from each start"
-        left.plot(early.p1, early.p2, color="#888888", linewidth=1, label=name)
-        name = f"from p₂ = {STARTS[start]:g}"
-        right.loglog(rows.step[1:], 1 - rows.cosine[1:], color=CYCLE[k], label=name)
-    left.set(xlim=(-2.5, 7), ylim=(-2.5, 4), xlabel="p₁", ylabel="p₂", title="First 200 steps")
-    left.legend(frameon=False, fontsize=7, loc="upper right", ncols=2)
-    right.set(xlabel="step", ylabel="1 − cosine to the certified direction", title="Direction")
-    right.legend(frameon=False, fontsize=7.5)
-    return drawn
-
-
-STUDY = Study(
+STUDY = example_study(
     id="A.multi-input",
     title="Three inputs: one prompt selects the best token of each",
-    kind="figure",
-    source="code",
     statement="On the published three-input draw, normalized descent on the prompt selects the "
-    "best token of every input from every published start and follows the max-margin direction.",
-    family=example_starts,
-    run={
-        "example": "multi-input-planar",
-        "model": "prompt",
-        "init": "drawn",
-        "lr": 0.1,
-        "steps": 1000,
-    },
+    "best token of every input from every published start and follows the max-margin "
+    "direction.",
+    run={**RUN, "example": "multi-input-planar"},
     seeds=len(STARTS),
     measure=measure,
     checks=checks,
-    thresholds={"cosine": 0.9994, "planar": 0.37134, "whole": 0.31319},
-    figure=figure,
+    figure={**FIGURE, "title": "First 200 steps, from each start"},
     differs="The released notebook solves the problem with identity keys (½‖p‖² = 0.31319) "
-    "although it trains with keys that drop the third coordinate. The direction in the plane is "
-    "the same, since the third coordinate's gap is constant; the objective of the trained model's "
-    "own problem is 0.37134. Both are certified here.",
-    reference="tarzanagh2023maxmargin",
-    theorem="notebook",
-    size="as published",
-    published=True,
+    "although it trains with keys that drop the third coordinate. The direction in the plane "
+    "is the same, since the third coordinate's gap is constant; the objective of the trained "
+    "model's own problem is 0.37134. Both are certified here.",
 )

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.api import train
 from attsvm.datasets.instances import sphere_arrays
 from attsvm.experiments.group import Drawn, Group
-from attsvm.experiments.study import Found, Premises, Study, at_most
+from attsvm.experiments.study import Found, Premises, Study, Table, at_most
 from attsvm.problem.tokens import Tokens
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 def family(seeds: Sequence[int], n: int, T: int, d: int) -> Drawn:
@@ -56,7 +53,7 @@ def measure(group: Group, lr: float, steps: int) -> dict[str, Any]:
     }
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """W a = q and W = q aᵀ/‖a‖² at every record, to rounding."""
     yield at_most("largest relative distance of W a from q", table.distance_of_Wa.max(), 1e-12)
     yield at_most("largest relative distance of W from q aᵀ/‖a‖²", table.distance_of_W.max(), 1e-12)
@@ -71,9 +68,9 @@ STUDY = Study(
     title="Training the weight is training the prompt",
     kind="theorem",
     source="derived",
-    statement="For a fixed nonzero prompt a, plain descent on the weight moves along a only: "
-    "q = W a follows plain descent on the prompt problem with step η‖a‖², and W = q aᵀ/‖a‖², at "
-    "every step.",
+    statement="For a fixed nonzero prompt a, plain descent on the weight moves along a only: q = W "
+    "a follows plain descent on the prompt problem with step η‖a‖², and W = q aᵀ/‖a‖², at every "
+    "step.",
     family=family,
     run={"n": 4, "T": 5, "d": 6, "optimizer": "gd", "lr": 0.1, "steps": 300},
     seeds=10,

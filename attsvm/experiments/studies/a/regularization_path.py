@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats
+from attsvm.certificate import Certificate
 from attsvm.experiments.group import Group, cosine
 from attsvm.experiments.studies.shared.prompt_paths import (
+    PromptMeasures,
     least_cosine,
     prompt_measures,
     prompts,
@@ -16,143 +20,137 @@ from attsvm.experiments.studies.shared.prompt_paths import (
     sure_margins,
     unsettled,
 )
-from attsvm.experiments.study import Found, Premises, Study, at_most, equals
+from attsvm.experiments.study import Found, Premises, Study, Table, at_most, equals
+from attsvm.problem.tokens import Tokens
 from attsvm.theory.regularization_path.paths import regpath
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
-
-# The largest over the instances of each of these is held against its threshold. The theorem says
-# that the first two and the last tend to 0 and the loss to its floor; the other three are exact at
-# a minimiser, and their thresholds are for rounding and the ends of iterations.
-_WORST = {
-    # An angle of 0.045.
-    "away": ("1 − cosine at the last radius", 1e-3),
-    # R grows by five decades in between: two of them are asked of the direction.
-    "left": ("1 − cosine at the last radius, over that at R = ‖p^mm‖", 0.01),
-    # R p^mm/‖p^mm‖ alone reaches −R/‖p^mm‖ up to the logarithm of a constant.
-    "loss": ("log of the loss above its floor, last radius", -20.0),
-    # An angle of 1.4e-3, far below the one asked of the direction.
-    "still": ("1 − cosine of p and −∇L, all radii", 1e-6),
-    "outside": ("‖p‖/R − 1", 1e-9),
-    "above": ("log loss above that of R p^mm/‖p^mm‖", 1e-9),
-    # At most log(nTC)·‖p^mm‖/R, C the largest ratio of slopes times score gaps: 100 nats for it.
-    "unsure": ("1 − cosine that any p as good as R p^mm/‖p^mm‖ can have, last radius", 1e-3),
-}
 _MEASURED = ("right", "away", "log_excess", "still", "outside", "above", "unsure")
 
 
-def measure(group: Group, loss: str, factors: Sequence[float], starts: int) -> dict[str, Any]:
-    """A row for each instance and radius, factor times ‖p^mm‖; nan where nothing separates."""
-    found = group.solved(group.best)
-    R = len(factors)
-    columns: dict[str, list[Any]] = {name: [] for name in _MEASURED}
-    for tokens, v, best in zip(group.tokens, group.heads, found, strict=True):
-        if not separable(best):
-            for values in columns.values():
-                values.append(np.full(R, np.nan))
-            continue
+def path_rows(
+    group: Group, name: str, values: Sequence[float], point: Callable[..., dict[str, Any]]
+) -> dict[str, Any]:
+    """A row for each instance and value: what `point` finds; nan where nothing separates."""
+    parts = []
+    for seed, tokens, v, best in zip(
+        group.seeds, group.tokens, group.heads, group.solved(group.best), strict=True
+    ):
+        can = separable(best)
+        row: dict[str, Any] = {
+            "seed": seed,
+            name: values,
+            "separable": can,
+            "unsettled": unsettled(best),
+            "gap": float(best.gap) if can else np.nan,
+            **dict.fromkeys(_MEASURED, np.nan),
+        }
+        row |= point(tokens, v, best) if can else {}
+        parts.append({key: np.broadcast_to(x, len(values)) for key, x in row.items()})
+    return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+
+
+def seen_columns(seen: PromptMeasures, p: Floats, best: Certificate) -> dict[str, Any]:
+    """What both paths measure of prompts p (R, d)."""
+    away = [1 - cosine(x[:, None], best) for x in p]
+    return {"right": seen.right.astype(float), "away": away, "log_excess": seen.log_excess}
+
+
+def in_balls(group: Group, loss: str, factors: Sequence[float], starts: int) -> dict[str, Any]:
+    """The least loss with ‖p‖ ≤ R, R a factor times ‖p^mm‖."""
+
+    def point(tokens: Tokens, v: Floats, best: Certificate) -> dict[str, Any]:
         radii = np.array(factors) * best.upper
         path = regpath(tokens, model="prompt", head=v, loss=loss, radii=radii, starts=starts)
         p = path.weights["p"]
-        seen = prompt_measures(tokens, v, loss, p)
         ray = np.asarray(best.W)[:, 0] / best.upper * radii[:, None]
-        known = prompt_measures(tokens, v, loss, ray)
+        seen, known = (prompt_measures(tokens, v, loss, x) for x in (p, ray))
         sure = least_cosine(sure_margins(seen.excess, known.log_excess), radii, best.lower)
-        columns["right"].append(seen.right.astype(float))
-        columns["away"].append([1 - cosine(x[:, None], best) for x in p])
-        columns["log_excess"].append(seen.log_excess)
-        columns["still"].append(seen.away)
-        columns["outside"].append(np.linalg.norm(p, axis=1) / radii - 1)
-        columns["above"].append(seen.log_excess - known.log_excess)
-        columns["unsure"].append(1 - sure)
-    return {
-        "seed": np.repeat(group.seeds, R),
-        "factor": np.tile(factors, len(group)),
-        "separable": np.repeat([separable(c) for c in found], R),
-        "unsettled": np.repeat([unsettled(c) for c in found], R),
-        "gap": np.repeat([float(c.gap) if separable(c) else np.nan for c in found], R),
-        **{name: np.concatenate(values) for name, values in columns.items()},
-    }
+        return {
+            **seen_columns(seen, p, best),
+            "still": seen.away,
+            "outside": np.linalg.norm(p, axis=1) / radii - 1,
+            "above": seen.log_excess - known.log_excess,
+            "unsure": 1 - sure,
+        }
+
+    return path_rows(group, "factor", factors, point)
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def what_is_left(last: Table, first: Table) -> float:
+    """The largest ratio of 1 − cosine at the end to that at the beginning, by instance."""
+    return float((last.away / first.away.clip(lower=1e-300)).max())
+
+
+def ball_checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Directions, losses and stationarity at every radius."""
-    inside = table[table.separable]
     unit = table.factor[table.factor >= 1].min()
     for loss, rows in table.groupby("loss", sort=False):
         rows = rows[rows.separable].set_index("seed")
         last = rows[rows.factor == table.factor.max()]
-        left = last.away / rows.away[rows.factor == unit].clip(lower=1e-300)
-        worst = {
-            "away": last.away.max(),
-            "left": left.max(),
-            "loss": last.log_excess.max(),
-            "still": rows.still.max(),
-            "outside": rows.outside.max(),
-            "above": rows.above.max(),
-            "unsure": last.unsure.max(),
-        }
         yield equals(f"{loss}: instances that select the best tokens", last.right.sum(), len(last))
-        for name, (what, threshold) in _WORST.items():
-            yield at_most(f"{loss}: {what}", worst[name], threshold)
+        for what, seen, threshold in (
+            # An angle of 0.045; over five decades of R, two are asked of the direction.
+            ("1 − cosine at the last radius", last.away.max(), 1e-3),
+            ("1 − cosine at the last radius, over that at R = ‖p^mm‖",
+             what_is_left(last, rows[rows.factor == unit]), 0.01),
+            # R p^mm/‖p^mm‖ alone reaches −R/‖p^mm‖ up to the logarithm of a constant.
+            ("log of the loss above its floor, last radius", last.log_excess.max(), -20.0),
+            # Exact at a minimiser: these are for rounding and the ends of iterations.
+            ("1 − cosine of p and −∇L, all radii", rows.still.max(), 1e-6),
+            ("‖p‖/R − 1", rows.outside.max(), 1e-9),
+            ("log loss above that of R p^mm/‖p^mm‖", rows.above.max(), 1e-9),
+            # At most log(nTC)·‖p^mm‖/R, C the largest ratio of slopes times score gaps.
+            ("1 − cosine that any p as good as R p^mm/‖p^mm‖ can have, last radius",
+             last.unsure.max(), 1e-3),
+        ):  # fmt: skip
+            yield at_most(f"{loss}: {what}", seen, threshold)
+    yield from end_checks(table, table.loss.nunique())
+
+
+def end_checks(table: Table, losses: int) -> Iterator[Found]:
+    """Certificates, and how many instances are judged."""
     once = table.drop_duplicates("seed")
     yield equals("problems neither solved nor proved infeasible", once.unsettled.sum(), 0)
-    gap = float(inside.gap.max()) if len(inside) else 0.0
+    gap = float(np.nanmax([0.0, table.gap.max()]))
     yield at_most("largest certified gap", gap, 1e-9)
-    yield Premises(
-        int(once.separable.sum()) * table.loss.nunique(),
-        f"best tokens separable in {once.separable.sum()} of {len(once)} random instances, each "
-        "input with one best token; only those are judged",
-        gap,
-    )
+    count = int(once.separable.sum())
+    yield Premises(count * losses, f"best tokens separable in {count} of {len(once)} random "
+                   "instances; only those are judged", gap)  # fmt: skip
 
 
-def figure(table: DataFrame, study: Study) -> Figure:
-    """1 − cosine to the certified direction and the loss above its floor, over the radius."""
-    from attsvm.plotting.studies import CYCLE, band, level, panels
+path_study = partial(Study, kind="theorem", family=prompts)
+SIZE = {"n": 5, "T": 5, "d": 8}
+FIGURE = {
+    "kind": "curves",
+    "where": lambda t: t.separable,
+    "value": "away",
+    "band": "half",
+    "log": "xy",
+    "level": 1e-3,
+    "ylabel": "1 − cosine to the certified direction (median, middle half)",
+}
 
-    drawn, (left, right) = panels(2)
-    for j, (loss, rows) in enumerate(table[table.separable].groupby("loss", sort=False)):
-        wide = rows.pivot(index="factor", columns="seed")
-        name = f"{loss} loss"
-        band(left, wide.index, wide.away.clip(lower=1e-16), colour=CYCLE[j], label=name)
-        band(right, wide.index, -wide.log_excess / np.log(10), colour=CYCLE[j], label=name)
-    level(left, 1e-3, "asked at the last radius: 1e-3")
-    for axes in (left, right):
-        axes.set(xscale="log", yscale="log", xlabel="R / ‖p^mm‖")
-    left.set(title="Direction", ylabel="1 − cosine to the certified direction")
-    right.set(title="Loss", ylabel="−log₁₀ of the loss above its floor")
-    left.legend(frameon=False, title="median, middle half")
-    return drawn
-
-
-STUDY = Study(
+STUDY = path_study(
     id="A.regularization-path",
     title="The least loss in a growing ball",
-    kind="theorem",
     source="paper",
-    statement="When each input has one best token and some prompt selects them all, the prompt of "
-    "least loss with ‖p‖ ≤ R turns into the max-margin direction of the best tokens as R grows, "
-    "for every decreasing loss, and the loss tends to that of the best tokens. This is paper B's "
-    "theorem for any norm: a prompt is the case of one common query z, where the W of least "
-    "Frobenius norm is p zᵀ/‖z‖².",
-    family=prompts,
+    statement="When each input has one best token and some prompt selects them all, the prompt "
+    "of least loss with ‖p‖ ≤ R turns into the max-margin direction of the best tokens as R "
+    "grows, for every decreasing loss, and the loss tends to that of the best tokens. This is "
+    "paper B's theorem for any norm: a prompt is the case of one common query z, where the W "
+    "of least Frobenius norm is p zᵀ/‖z‖².",
     grid={"loss": ["logistic", "exponential", "linear"]},
     run={
-        "n": 5,
-        "T": 5,
-        "d": 8,
+        **SIZE,
         "starts": 2,
         "factors": [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0, 100_000.0],
     },
     seeds=20,
     group=5,
-    measure=measure,
-    checks=checks,
+    measure=in_balls,
+    checks=ball_checks,
     quick={"seeds": 4, "run": {"starts": 1, "factors": [0.3, 1.0, 10.0, 100.0, 100_000.0]}},
-    figure=figure,
+    figure={**FIGURE, "x": "factor", "lines": "loss", "xlabel": "R / ‖p^mm‖"},
     reference="tarzanagh2023svm",
     theorem="B v1, Theorem 9",
 )

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats
 from attsvm.experiments.group import Group, cosine, selected_by
 from attsvm.experiments.studies.shared.example_starts import STARTS, example_starts, thinned
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
-from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
-from attsvm.theory.convergence import basin
 from attsvm.theory.optima import optimality
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
 
-
-def measure(group: Group) -> dict[str, Any]:
+def measure_one(group: Group) -> dict[str, Any]:
     """A row for each published start and record, and two for each start of the grid.
 
-    token: the one that p selects; local: whether it is locally optimal, and local_tokens how many
-    are; cosine: to its certified direction; half_square: ½‖p‖² of the best token's problem.
+    token: the one that p selects; end: the one at the last record, ray its certified direction;
+    local: whether token is locally optimal, and local_tokens how many are; cosine: to its certified
+    direction; half_square: ½‖p‖² of the best token's problem.
     """
     path, tokens = group.path, group.tokens[0]
     each = [Selection.of(tokens, [t]) for t in range(tokens.T)]
@@ -38,13 +33,18 @@ def measure(group: Group) -> dict[str, Any]:
     taken = [some if seed < len(STARTS) else ends for seed in group.seeds]
     p = np.concatenate([path.weights["p"][places, b] for b, places in enumerate(taken)])
     token = np.array([int(selected_by(tokens, x[:, None])[0]) for x in p])
-    rows = len(p)
+    rows, counts = len(p), [len(places) for places in taken]
+    end = np.repeat(token[np.cumsum(counts) - 1], counts)
+    rays = np.array([np.asarray(c.W)[:, 0] for c in best])[end]
     return {
-        "seed": np.repeat(group.seeds, [len(places) for places in taken]),
+        "seed": np.repeat(group.seeds, counts),
         "step": np.concatenate([path.steps[places] for places in taken]),
         "p1": p[:, 0],
         "p2": p[:, 1],
         "token": token,
+        "end": end,
+        "ray1": rays[:, 0],
+        "ray2": rays[:, 1],
         "local": local[token],
         "cosine": np.array([cosine(x[:, None], best[t]) for x, t in zip(p, token, strict=True)]),
         "local_tokens": np.full(rows, local.sum()),
@@ -53,18 +53,14 @@ def measure(group: Group) -> dict[str, Any]:
     }
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks_one(table: Table, thresholds: Any) -> Iterator[Found]:
     """Every start ends at the token that is named, in its certified direction."""
     last = table[table.step == table.step.max()]
     ends, grid = last[last.seed < len(STARTS)], last[last.seed >= len(STARTS)]
     known, wanted = ends.iloc[0], thresholds["ends"]
     yield equals("starts that end at the token named", (ends.token == wanted).sum(), len(wanted))
-    yield at_least(
-        "least cosine to the certified direction", ends.cosine.min(), thresholds["cosine"]
-    )
-    yield equals(
-        "½‖p‖² of the best token", known.half_square, thresholds["half_square"], within=5e-6
-    )
+    yield at_least("least cosine to the certified direction", ends.cosine.min(), 0.9994)
+    yield equals("½‖p‖² of the best token", known.half_square, 0.49505, within=5e-6)
     yield equals("locally optimal tokens", known.local_tokens, len(set(wanted)))
     yield equals("grid starts whose end is not locally optimal", (~grid.local).sum(), 0)
     yield at_most("largest certified gap", known.gap, 1e-9)
@@ -73,99 +69,54 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     )
 
 
-def figure(table: DataFrame, study: Study) -> Figure:
-    """The paths of the prompt over the tokens, and the map of basins."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    drawn, (left, right) = panels(2)
-    example = example_starts([0], study.run["example"])
-    tokens = example.tokens[0]
-    named = sorted(set(study.thresholds["ends"]))
-    for t in named:
-        ray = np.asarray(solve(Problem.of(tokens, Selection.of(tokens, [t]))).W)[:, 0]
-        ray = 6 * ray / np.linalg.norm(ray)
-        left.plot([0, ray[0]], [0, ray[1]], "--", color=CYCLE[t], linewidth=1,
-                  label=f"certified direction of token {t}")  # fmt: skip
-    seen = set()
-    for _, rows in table[table.seed < len(STARTS)].groupby("seed"):
-        t, early = int(rows.token.iloc[-1]), rows[rows.step <= 200]
-        name = None if t in seen else f"path that ends at token {t}, from •"
-        seen.add(t)
-        left.plot(early.p1, early.p2, "o-", markevery=[0], markersize=4, color=CYCLE[t],
-                  linewidth=1.2, label=name)  # fmt: skip
-    left.plot(*np.asarray(tokens.keys)[0, :, :2].T, "k^", markersize=5, label="tokens")
-    left.set(xlim=(-2.5, 6), ylim=(-2, 6), xlabel="p₁", ylabel="p₂", title="First 200 steps")
-    left.legend(frameon=False, fontsize=7.5)
-    grid = table[table.seed >= len(STARTS)].groupby("seed")
-    start, end = grid.first(), grid.last()
-    wide = np.linspace(-3.2, 3.2, 41) * study.run["reach"]
-    for t in named:
-        held = _held(tokens, example.heads[0], t, study.run["lr"], wide)  # type: ignore[index]
-        if held.any():
-            right.contourf(wide, wide, held, levels=[0.5, 1.5], colors=[CYCLE[t]], alpha=0.25)
-            right.plot([], [], "s", color=CYCLE[t], alpha=0.25,
-                       label=f"proved to end at token {t}")  # fmt: skip
-    for t, rows in start.groupby(end.token):
-        right.scatter(rows.p1, rows.p2, s=4, marker="s", color=CYCLE[t], label=f"ends at token {t}")
-    right.set(xlabel="p₁ at the start", ylabel="p₂ at the start", aspect="equal",
-              title="Where each start ends")  # fmt: skip
-    right.legend(frameon=False, fontsize=7.5, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return drawn
-
-
-def _held(tokens: Tokens, v: Floats, t: int, lr: float, edge: Floats) -> Floats:
-    """1 where a start (p₁, p₂, 0) lies in the certified basin of token t, 0 elsewhere."""
-    held = basin(tokens, [t], head=v, lr=lr)
-    return np.array([[float(held.holds([x, y, 0.0])) for x in edge] for y in edge])
-
-
-def _study(id: str, example: str, ends: list[int], title: str, statement: str) -> Study:
-    """The study of one example, whose published starts end at these tokens."""
-    return Study(
-        id=id,
-        title=title,
-        kind="figure",
-        source="code",
-        statement=statement,
-        family=example_starts,
-        run={
-            "example": example,
-            "reach": 2.5,
-            "edge": 31,
-            "model": "prompt",
-            "init": "drawn",
-            "lr": 0.1,
-            "steps": 1000,
-        },
-        seeds=len(STARTS) + 31**2,
-        group=500,
-        measure=measure,
-        checks=checks,
-        thresholds={"ends": ends, "cosine": 0.9994, "half_square": 0.49505},
-        quick={"seeds": len(STARTS) + 15**2, "run": {"edge": 15}},
-        figure=figure,
-        reference="tarzanagh2023maxmargin",
-        theorem="notebook",
-        size="as published",
-        published=True,
-    )
-
+FIGURE = {
+    "kind": "paths",
+    "where": lambda t: (t.seed < len(STARTS)) & (t.step <= 200),
+    "x": "p1",
+    "y": "p2",
+    "each": "seed",
+    "ray": ("ray1", "ray2"),
+    "xlabel": "p₁",
+    "ylabel": "p₂",
+}
+RUN = {"model": "prompt", "init": "drawn"}
+example_study = partial(
+    Study,
+    kind="figure",
+    source="code",
+    family=example_starts,
+    reference="tarzanagh2023maxmargin",
+    theorem="notebook",
+    size="as published",
+    published=True,
+)
+_one = partial(
+    example_study,
+    seeds=len(STARTS) + 31**2,
+    group=500,
+    measure=measure_one,
+    checks=checks_one,
+    quick={"seeds": len(STARTS) + 15**2, "run": {"edge": 15}},
+    figure={**FIGURE, "lines": "end", "title": "First 200 steps, by the token at the end"},
+)
 
 STUDIES = (
-    _study(
-        "A.single-input-global",
-        "single-input-global",
-        [0] * 6,
-        "One input: all starts select the best token",
-        "On the three-token instance whose other tokens tie, normalized descent on the prompt ends "
-        "at the best token from every published start, in the direction of its max-margin problem.",
+    _one(
+        id="A.single-input-global",
+        title="One input: all starts select the best token",
+        statement="On the three-token instance whose other tokens tie, normalized descent on the "
+        "prompt ends at the best token from every published start, in the direction of its "
+        "max-margin problem.",
+        run={**RUN, "example": "single-input-global", "reach": 2.5, "edge": 31},
+        thresholds={"ends": [0] * 6},
     ),
-    _study(
-        "A.single-input-local",
-        "single-input-local",
-        [0, 0, 0, 0, 1, 1],
-        "One input: a second token becomes locally optimal",
-        "With the third token's score at 0 the second token is locally optimal as well, and starts "
-        "far enough on its side end there, in the direction of its own max-margin problem.",
+    _one(
+        id="A.single-input-local",
+        title="One input: a second token becomes locally optimal",
+        statement="With the third token's score at 0 the second token is locally optimal as well, "
+        "and starts far enough on its side end there, in the direction of its own max-margin "
+        "problem.",
+        run={**RUN, "example": "single-input-local", "reach": 2.5, "edge": 31},
+        thresholds={"ends": [0, 0, 0, 0, 1, 1]},
     ),
 )

@@ -14,19 +14,15 @@ is what B.1 needs: d of the order of T² log(nT), or of T √(n log(nT)) where n
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.random_instances import compact_sphere
-from attsvm.experiments.study import Found, Note, Premises, Study, at_least, at_most, info
+from attsvm.experiments.study import Found, Note, Premises, Study, Table, at_least, at_most
 from attsvm.norms import norm_of
 from attsvm.theory.landscape import all_tight
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
 
 Cell = tuple[int, int, int, str]
 
@@ -54,22 +50,22 @@ def _cells(sizes: Sequence[tuple[int, int]], times: Sequence[int]) -> list[Cell]
     ]
 
 
-def measure(group: Group, law: str) -> dict[str, Any]:
+def measure(group: Group, n: int, T: int, d: int, law: str) -> dict[str, Any]:
     """Whether all margins of the best tokens are tight, by certificate."""
     found = group.solved(group.best)
     tight = [all_tight(c) for c in found]
     return {
+        "size": np.full(len(group), f"n = {n}, T = {T}"),
+        "times": np.full(len(group), d / ((T + n) * np.log(T + n))),
         "tight": np.array([known is True for known in tight]),
         "known": np.array([known is not None for known in tight]),
         "gap": np.array([float(c.gap) for c in found]),
     }
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """The certified share of instances with all margins tight, by size and dimension."""
     shares = table.groupby(["law", "n", "T", "d"], sort=False).tight.mean()
-    for (_, n, T, d), share in shares.items():
-        yield info(f"n = {n}, T = {T}, d = {d}: share with all margins tight", share)
     most = max(table.law[table.law != "derived"], key=float)
     _, n, T, _ = shares[[most]].idxmin()
     worst = shares[most].min()
@@ -83,38 +79,13 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     yield at_most("neither tight nor loose for sure, share", (~table.known).mean(), 1e-2)
     gap = table.gap.max()
     yield at_most("largest certified gap", gap, norm_of("frobenius").tolerance)
-    yield Premises(
-        len(table),
-        f"{len(table)} instances of tokens, queries and head on the unit sphere, certified",
-        gap,
-    )
+    yield Premises(len(table), f"{len(table)} instances on the unit sphere, certified", gap)
     if worst < thresholds["suggested"]:
         yield Note(
             f"at n = {n}, T = {T} only {worst:.2f} of the instances have all margins tight at "
-            f"{most} times (T + n) log(T + n), and the share falls with T at every multiple: a "
-            "token that leans away from the best one by more than 1/(T − 1) is not tight, and of "
-            "tokens in d dimensions some do until d is about 2 (T − 1)² log(nT). In n the "
-            "suggested d is more than enough"
+            f"{most} times (T + n) log(T + n): a token that leans away from the best one by more "
+            "than 1/(T − 1) is not tight, and some do until d is about 2 (T − 1)² log(nT)"
         )
-
-
-def figure(table: DataFrame, study: Study) -> Figure:
-    """The share with all margins tight over d/(T + n) log(T + n) and over the derived law."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    drawn, axes = panels(2, sharey=True)
-    for k, ((n, T), rows) in enumerate(table.groupby(["n", "T"], sort=False)):
-        share = rows.groupby("d").tight.mean()
-        style = {"color": CYCLE[k % len(CYCLE)], "marker": "o^sv"[k % 4], "markersize": 4}
-        for ax, unit in zip(axes, (suggested(n, T, 1.0), derived(n, T)), strict=True):
-            ax.semilogx(share.index / unit, share, linewidth=1, label=f"n = {n}, T = {T}", **style)
-    axes[0].set(xlabel="d over (T + n) log(T + n)", title="The suggested dimension")
-    axes[1].set(xlabel="d over the derived one, d² = 2 (T − 1)² log(nT) (d + n)",
-                title="The derived dimension")  # fmt: skip
-    for ax in axes:
-        ax.set(ylim=(-0.03, 1.03), ylabel="share with all margins tight")
-        ax.legend(frameon=False, fontsize=7.5, loc="best")
-    return drawn
 
 
 STUDY = Study(
@@ -133,7 +104,15 @@ STUDY = Study(
     checks=checks,
     thresholds={"suggested": 0.9, "derived": 0.69},
     quick={"grid": {"n T d law": _cells([(5, 3), (5, 8)], [1, 4])}, "seeds": 10},
-    figure=figure,
+    figure={
+        "kind": "curves",
+        "x": "times",
+        "value": "tight",
+        "lines": "size",
+        "log": "x",
+        "xlabel": "d over (T + n) log(T + n)",
+        "ylabel": "share with all margins tight",
+    },
     reference="tarzanagh2023svm",
     theorem="v1, text",
 )

@@ -9,220 +9,123 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats, Ints
+from attsvm._utils.arrays import Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate
-from attsvm.experiments.group import Drawn, Group, cosine
-from attsvm.experiments.studies.shared.random_instances import compact
-from attsvm.experiments.studies.shared.stated_cone import lipschitz
-from attsvm.experiments.study import Found, Note, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.group import Group, cosine
+from attsvm.experiments.studies.shared.plain_descent import smoothness
+from attsvm.experiments.studies.shared.random_instances import compact_sphere
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
-from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.convergence.prover import prover
 from attsvm.theory.landscape import all_tight
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
-
 OPTIMIZERS = ("gd", "ngd")
+_WORDS = {True: "yes", False: "no", None: "open"}
 
 
-def compacted(seeds: Sequence[int], n: int = 3, T: int = 3, d: int = 4) -> Drawn:
-    """Instances of the unit sphere, in coordinates of their own spans."""
-    pairs = [compact([n, T, d], seed) for seed in seeds]
-    return Drawn([tokens for tokens, _ in pairs], np.stack([v for _, v in pairs]))
-
-
-class Assumptions:
-    """What the certificates of all selections of an instance prove.
-
-    tight, pulled: Assumptions B.1 and D, None where the certificates do not decide. loose: how many
-    wrong inputs of each selection do not have their best token tight. held: the selections that
-    break D.
-    """
-
-    def __init__(
-        self, best: Ints, choices: list[tuple[int, ...]], found: list[Certificate]
-    ) -> None:
-        self.best, self.found = best, found
-        self.tight: bool | None = None
-        self.pulled: bool | None = True
-        self.loose, self.held = np.zeros(len(choices), dtype=np.int64), []
-        for k, (alpha, c) in enumerate(zip(choices, found, strict=True)):
-            wrong = np.flatnonzero(np.array(alpha) != best)
-            if not len(wrong):
-                self.tight, self.own = all_tight(c), c
-                continue
-            rows, known = c.problem.rows, c.tight
-            own = [
-                int(np.flatnonzero((rows[:, 0] == i) & (rows[:, 2] == best[i]))[0]) for i in wrong
-            ]
-            self.loose[k] = int((~known.tight[own]).sum())
-            if not known.tight[own].any():
-                # Undecided rows leave the assumption open; certified loose ones break it.
-                broken = bool(known.loose[own].all())
-                self.pulled = False if broken else (None if self.pulled else self.pulled)
-                if broken:
-                    self.held.append(k)
-
-    @property
-    def gap(self) -> float:
-        """The largest gap of the selections that can be separated."""
-        return max((float(c.gap) for c in self.found if c.status != "infeasible"), default=0.0)
-
-    def along(self, k: int, far: float) -> Floats:
-        """`far` times the max-margin W of another selection."""
-        W = self.found[k].W
-        return np.zeros(self.found[k].problem.shape) if W is None else far * np.asarray(W)
+def _assumptions(
+    best: Ints, choices: list[tuple[int, ...]], found: list[Certificate]
+) -> tuple[bool | None, bool | None, Ints]:
+    """Whether the certificates of all selections prove B.1 and D, None where they do not decide,
+    and how many wrong inputs of each selection do not have their best token tight."""
+    tight: bool | None = None
+    pulled: bool | None = True
+    loose = np.zeros(len(choices), dtype=np.int64)
+    for k, (alpha, c) in enumerate(zip(choices, found, strict=True)):
+        wrong = np.flatnonzero(np.array(alpha) != best)
+        if not len(wrong):
+            tight = all_tight(c)
+            continue
+        rows = c.problem.rows
+        own = [int(np.flatnonzero((rows[:, 0] == i) & (rows[:, 2] == best[i]))[0]) for i in wrong]
+        loose[k] = (~c.tight.tight[own]).sum()
+        if loose[k] == len(wrong):
+            # Undecided rows leave the assumption open; certified loose ones break it.
+            pulled = False if c.tight.loose[own].all() else (None if pulled else pulled)
+    return tight, pulled, loose
 
 
 def measure(
-    group: Group, sizes: Sequence[float], plain: int, along: int, far: float, gd_steps: int,
-    ngd_steps: int,
+    group: Group, along: int, ngd_steps: int, gd_steps: int = 30_000, plain: int = 2,
+    sizes: Sequence[float] = (0.1, 0.5, 3.0), far: float = 10.0,
 ) -> dict[str, Any]:  # fmt: skip
-    """All selections of every instance; plain and normalized runs where both assumptions hold, and
-    a run along a selection that breaks D where only that one fails.
+    """All selections of every instance; plain and normalized runs where both assumptions hold.
 
-    Rows "instance" say which assumptions hold; rows "gd", "ngd" and "without" are of one run each:
-    whether its end is proved to converge, and to the best tokens (right).
+    Rows "instance" say which assumptions hold; rows "gd" and "ngd" are of one run each: whether its
+    end is proved to converge, and to the best tokens (right). Starts are random ones of each size,
+    then far out along other selections, those first that have the most wrong inputs without a
+    tight best token; plain runs are from the first starts.
     """
-    n, T = group.tokens[0].n, group.tokens[0].T
-    choices = list(product(range(T), repeat=n))
-    problems = [
-        Problem.of(tokens, Selection.of(tokens, list(a)))
-        for tokens in group.tokens
-        for a in choices
-    ]
-    found = solve_many(problems)
+    choices = list(product(range(group.tokens[0].T), repeat=group.tokens[0].n))
     rows: list[dict[str, Any]] = []
-    for b, (seed, tokens, v) in enumerate(zip(group.seeds, group.tokens, group.heads, strict=True)):
-        one = Assumptions(group.best[b], choices, found[b * len(choices) : (b + 1) * len(choices)])
-        base = {"seed": seed, "tight": _word(one.tight), "pulled": _word(one.pulled),
-                "gap": one.gap}  # fmt: skip
+    for b, (seed, t, v) in enumerate(zip(group.seeds, group.tokens, group.heads, strict=True)):
+        found = solve_many([Problem.of(t, Selection.of(t, list(alpha))) for alpha in choices])
+        tight, pulled, loose = _assumptions(group.best[b], choices, found)
+        base = {"seed": seed, "tight": _WORDS[tight], "pulled": _WORDS[pulled],
+                "gap": max(float(c.gap) for c in found if c.status != "infeasible")}  # fmt: skip
         rows.append({**base, "row": "instance", "proved": False, "right": False, "away": np.nan})
-        runs: list[tuple[str, Floats, float, int]] = []
-        if one.tight and one.pulled:
-            starts = _starts(group, b, one, sizes=sizes, along=along, far=far)
-            # Far out the plain steps are too short for any run to get anywhere.
-            runs.append(("gd", starts[:plain], 1 / lipschitz(tokens, v), gd_steps))
-            runs.append(("ngd", starts, group.run["lr"], ngd_steps))
-        elif one.tight and one.pulled is False and one.held:
-            start = one.along(one.held[0], far)[None]
-            runs.append(("without", start, group.run["lr"], ngd_steps))
-        for name, starts, lr, steps in runs:
-            rows += [{**base, "row": name, **end}
-                     for end in _ends(tokens, v, one, name, starts, lr, steps)]  # fmt: skip
+        if not (tight and pulled):
+            continue
+        draw = np.random.default_rng([group.run["start"], t.d, seed])
+        own = found[choices.index(tuple(group.best[b].tolist()))]
+        others = [found[k].W for k in np.argsort(-loose, kind="stable")[:along]]
+        starts = np.stack(
+            [size * draw.standard_normal(own.problem.shape) for size in sizes]
+            + [
+                far * np.asarray(W) if W is not None else np.zeros(own.problem.shape)
+                for W in others
+            ]
+        )
+        # Far out the plain steps are too short for any run to get anywhere.
+        for name, begin, lr, steps in (
+            ("gd", starts[:plain], 1 / smoothness(t, v), gd_steps),
+            ("ngd", starts, group.run["lr"], ngd_steps),
+        ):
+            path = train([t] * len(begin), head=np.stack([v] * len(begin)), optimizer=name, lr=lr,
+                         steps=steps, init={"W": begin})  # fmt: skip
+            prove = prover(t, head=v, optimizer=name, lr=lr)
+            for W in path.weights["W"][-1]:
+                proof = prove.prove(W, explain=False)
+                rows.append({**base, "row": name, "proved": proof.proved,
+                             "right": bool((proof.selection == group.best[b]).all()),
+                             "away": max(1 - cosine(W, own), 1e-12)})  # fmt: skip
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-def _word(known: bool | None) -> str:
-    return "open" if known is None else "yes" if known else "no"
-
-
-def _starts(
-    group: Group, b: int, one: Assumptions, *, sizes: Sequence[float], along: int, far: float
-) -> Floats:
-    """Starts (s, d, dq): random ones of each size, then far out along other selections, those
-    first that have the most wrong inputs without a tight best token."""
-    draw = np.random.default_rng([group.run["start"], group.tokens[b].d, group.seeds[b]])
-    shape = one.own.problem.shape
-    order = np.argsort(-one.loose, kind="stable")[:along]
-    return np.stack(
-        [size * draw.standard_normal(shape) for size in sizes]
-        + [one.along(int(k), far) for k in order]
-    )
-
-
-def _ends(
-    tokens: Tokens, v: Floats, one: Assumptions, name: str, starts: Floats, lr: float, steps: int
-) -> Iterator[dict[str, Any]]:
-    """What is proved of the end of each run."""
-    optimizer = "gd" if name == "gd" else "ngd"
-    path = train(
-        [tokens] * len(starts), head=np.stack([v] * len(starts)), optimizer=optimizer, lr=lr,
-        steps=steps, init={"W": starts},
-    )  # fmt: skip
-    prove = prover(tokens, head=v, optimizer=optimizer, lr=lr)
-    for W in path.weights["W"][-1]:
-        proof = prove.prove(W, explain=False)
-        right = bool((proof.selection == one.best).all())
-        yield {"proved": proof.proved, "right": right, "away": 1 - cosine(W, one.own)}
-
-
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """No run is proved to converge elsewhere, nearly all are to the best tokens."""
     made = table[table.row == "instance"]
-    plain, normalized, alone = (table[table.row == name] for name in (*OPTIMIZERS, "without"))
+    plain, normalized = (table[table.row == name] for name in OPTIMIZERS)
     runs = table[table.row.isin(OPTIMIZERS)]
     yield equals("runs proved to converge to other tokens", (runs.proved & ~runs.right).sum(), 0)
     # A run can sit for thousands of steps at tokens that it leaves later: one in a hundred may
     # still be there.
     there = normalized.proved & normalized.right
-    yield at_least("normalized runs proved to converge to the best tokens, share", _mean(there),
+    yield at_least("normalized runs proved to converge to the best tokens, share", there.mean(),
                    0.99)  # fmt: skip
     # Plain steps shrink with the gradient: what starts on other tokens may still be there.
     yield at_least("plain runs, η ≤ 1/L_W, proved to converge to the best tokens, share",
-                   _mean(plain.proved & plain.right), 0.8)  # fmt: skip
-    yield info("normalized runs not proved, of all", (~there).sum())
-    yield info("normalized runs", len(normalized))
-    yield info("plain runs", len(plain))
+                   (plain.proved & plain.right).mean(), 0.8)  # fmt: skip
     for d, cell in made.groupby("d"):
-        yield info(f"d = {d}: share with all margins tight (B.1)", (cell.tight == "yes").mean())
-        yield info(f"d = {d}: share with Assumption D", (cell.pulled == "yes").mean())
-    yield info("B.1 without D: runs along a selection that breaks D", len(alone))
-    yield info("of them proved to converge to other tokens", (alone.proved & ~alone.right).sum())
+        both = (cell.tight == "yes") & (cell.pulled == "yes")
+        yield info(f"d = {d}: share with B.1 and D", both.mean())
     yield at_most("largest certified gap", made.gap.max(), norm_of("frobenius").tolerance)
     judged = int(((made.tight == "yes") & (made.pulled == "yes")).sum())
     unknown = int(((made.tight == "open") | (made.pulled == "open")).sum())
     yield Premises(
         judged,
         f"{judged} of {len(made)} instances have B.1 and D, certified from all their selections; "
-        f"{unknown} are open; {len(normalized) // max(judged, 1)} starts each",
+        f"{unknown} are open",
         made.gap.max(),
     )
-    if not judged:
-        yield Note("no instance is inside the assumptions")
-
-
-def _mean(yes: Any) -> float:
-    return float(yes.mean()) if len(yes) else 0.0
-
-
-def figure(table: DataFrame, study: Study) -> Figure:
-    """The shares of the assumptions over d, and 1 − correlation at the ends of the runs."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    drawn, (left, right) = panels(2)
-    made = table[table.row == "instance"]
-    tight, pulled = made.tight == "yes", made.pulled == "yes"
-    shares = {"B.1": tight, "D": pulled, "B.1 and D": tight & pulled}
-    for k, (name, holds) in enumerate(shares.items()):
-        share = holds.groupby(made.d).mean()
-        left.plot(share.index, share, "o-", markersize=4, color=CYCLE[k], label=name)
-    n, T = study.run["n"], study.run["T"]
-    left.axvline((T + n) * np.log(T + n), color=CYCLE[6], linestyle=":", linewidth=1,
-                 label="(T + n) log(T + n)")  # fmt: skip
-    left.set(xlabel="d", ylabel="share of instances", ylim=(0.0, 1.04),
-             title=f"Assumptions, n = {n}, T = {T}")  # fmt: skip
-    left.set_xticks(sorted(made.d.unique()))
-    left.legend(frameon=False, fontsize=7.5, loc="lower right")
-    names = {"gd": "plain, η ≤ 1/L", "ngd": "normalized"}
-    for k, (optimizer, name) in enumerate(names.items()):
-        ends = np.sort(np.maximum(table.away[table.row == optimizer], 1e-12))
-        if len(ends):
-            right.plot(ends, np.linspace(0, 1, len(ends)), color=CYCLE[k], label=name)
-    right.set(xscale="log", xlabel="1 − correlation to W^mm at the end",
-              ylabel="share of runs below", title="Runs where both assumptions hold")  # fmt: skip
-    right.legend(frameon=False, fontsize=7.5, loc="upper left")
-    return drawn
 
 
 STUDY = Study(
@@ -234,26 +137,23 @@ STUDY = Study(
     "gradient descent on W with a proper constant step tends to the max-margin direction of the "
     "best tokens, for almost all data. Tested on instances with both assumptions certified, from "
     "random starts and from far out along other selections.",
-    family=compacted,
+    family=compact_sphere,
     grid={"d": [4, 6, 11, 22]},
-    run={
-        "n": 3,
-        "T": 3,
-        "start": 0,
-        "sizes": [0.1, 0.5, 3.0],
-        "plain": 2,
-        "along": 8,
-        "far": 10.0,
-        "lr": 0.1,
-        "gd_steps": 30_000,
-        "ngd_steps": 15_000,
-    },
+    run={"n": 3, "T": 3, "along": 8, "ngd_steps": 15_000},
     seeds=20,
     group=10,
     measure=measure,
     checks=checks,
     quick={"grid": {"d": [6, 22]}, "seeds": 5, "run": {"along": 3, "ngd_steps": 5000}},
-    figure=figure,
+    figure={
+        "kind": "histogram",
+        "where": lambda t: t.row.isin(OPTIMIZERS),
+        "value": "away",
+        "lines": "row",
+        "log": True,
+        "xlabel": "1 − correlation to W^mm at the end",
+        "ylabel": "runs",
+    },
     reference="tarzanagh2023svm",
     theorem="v1, section 5.2",
 )

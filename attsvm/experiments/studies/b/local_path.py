@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.certificate import Certificate
-from attsvm.experiments.group import Group, cosine
+from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.order_cones import (
     INSIDE,
     Orders,
@@ -20,17 +20,15 @@ from attsvm.experiments.studies.shared.order_cones import (
     locally,
     orders_of,
 )
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_many import solve_many
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
-
+# The ε of the cones of selections that are not locally optimal.
+_EPSILON = 0.1
 # The norm of the fixed point is certified this share below it.
 _BELOW = 1e-6
 
@@ -49,9 +47,10 @@ class Case:
     covered: bool
     depth: float
 
-    def epsilon(self, given: float) -> float:
-        """Half the depth of W^mm_α where it has one, the given ε elsewhere."""
-        return self.depth / 2 if self.local else given
+    @property
+    def epsilon(self) -> float:
+        """Half the depth of W^mm_α where it has one."""
+        return self.depth / 2 if self.local else _EPSILON
 
 
 def _cases(tokens: Tokens, v: Floats, norm: str) -> list[Case]:
@@ -68,30 +67,23 @@ def _cases(tokens: Tokens, v: Floats, norm: str) -> list[Case]:
     return out
 
 
-def _followed(cases: list[Case], most: int) -> list[Case]:
-    """The selections of an instance whose paths are followed: the first so many that are locally
-    optimal and not the best tokens, and as many that are not and have lower tokens to stand before
-    the higher ones."""
-    out: list[Case] = []
-    counts = {True: 0, False: 0}
-    for case in cases:
-        orders = case.orders
-        if case.local is None or not orders.wrong or not all(len(low) for low in orders.low):
-            continue
-        if case.local and not (case.covered and case.depth > 0):
-            continue
-        counts[case.local] += 1
-        if counts[case.local] <= most:
-            out.append(case)
-    return out
+def _followed(cases: list[Case]) -> list[Case]:
+    """The selections of an instance whose paths are followed: the first that is locally optimal and
+    not the best tokens, and the first that is not and has lower tokens to stand before the higher
+    ones."""
+    can = [
+        case
+        for case in cases
+        if case.local is not None and case.orders.wrong and all(map(len, case.orders.low))
+    ]
+    local = [case for case in can if case.local and case.covered and case.depth > 0]
+    return local[:1] + [case for case in can if not case.local][:1]
 
 
-def _least_norm(
-    case: Case, epsilon: float, norm: str
-) -> tuple[float, Floats | None, list[tuple[int, ...]]]:
+def _least_norm(case: Case, norm: str) -> tuple[float, Floats | None, list[tuple[int, ...]]]:
     """The least norm certified in the cone, inf where it is empty and 0 where nothing is; the W
     that has it, None where none is found; and the convex cones that hold it."""
-    orders, size = case.orders, float(case.best.upper)
+    orders, epsilon, size = case.orders, case.epsilon, float(case.best.upper)
     if case.local:
         V = np.asarray(case.best.W)
         return size, V, orders.holding(V, epsilon * float(case.best.norm.value(V)))
@@ -110,9 +102,7 @@ def _least_norm(
     return min(norms), np.asarray(found[least].W), orders.choices()[least : least + 1]
 
 
-def measure(
-    group: Group, norm: str, paths: int, epsilon: float, radii: Sequence[float]
-) -> dict[str, Any]:
+def measure(group: Group, norm: str, radii: Sequence[float]) -> dict[str, Any]:
     """All selections of every instance, and the paths of some in the cones of their token orders.
 
     Rows "selection" are of one selection each: whether it is locally optimal, whether every input
@@ -121,13 +111,12 @@ def measure(
     the least norm: the worst margin as a share of the largest in the cone (share) and of that of
     W^mm (ratio), the share that the cone allows (most), and what is wrong with the point.
     """
-    blank = {"times": np.nan, "share": np.nan, "ratio": np.nan, "most": np.nan, "cosine": np.nan,
-             "outside": False, "below": False, "higher": False, "far": False,
-             "above_zero": False}  # fmt: skip
+    blank = {"times": np.nan, "share": np.nan, "ratio": np.nan, "most": np.nan, "outside": False,
+             "below": False, "higher": False, "far": False}  # fmt: skip
     rows: list[dict[str, Any]] = []
     for seed, tokens, v in zip(group.seeds, group.tokens, group.heads, strict=True):
         cases = _cases(tokens, v, norm)
-        followed = _followed(cases, paths)
+        followed = _followed(cases)
         for k, case in enumerate(cases):
             base = {
                 "seed": seed, "selection": k,
@@ -137,24 +126,20 @@ def measure(
             points: list[dict[str, Any]] = []
             lost = False
             if case in followed:
-                small = case.epsilon(epsilon)
-                least, V, choices = _least_norm(case, small, norm)
+                least, V, choices = _least_norm(case, norm)
                 lost = V is None and least < np.inf
                 if V is not None and least < np.inf:
-                    points = [
-                        _point(case, small, norm, times, least, V, choices) for times in radii
-                    ]
+                    points = [_point(case, norm, times, least, V, choices) for times in radii]
             rows.append({**base, "row": "selection", "lost": lost, **blank})
             rows += [{**base, "row": "path", "lost": lost, **point} for point in points]
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
 def _point(
-    case: Case, epsilon: float, norm: str, times: float, least: float, V: Floats,
-    choices: list[tuple[int, ...]],
-) -> dict[str, Any]:  # fmt: skip
+    case: Case, norm: str, times: float, least: float, V: Floats, choices: list[tuple[int, ...]]
+) -> dict[str, Any]:
     """One point of a path, against the bound that is derived for it where that holds."""
-    orders, value = case.orders, case.best.norm.value
+    orders, epsilon, value = case.orders, case.epsilon, case.best.norm.value
     reference = times * V
     R = float(value(reference))
     W = min((least_loss(orders, t, epsilon, reference, norm) for t in choices), key=orders.loss)
@@ -167,28 +152,23 @@ def _point(
         "share": share,
         "ratio": margin * own / size,
         "most": own / least if least > 0 else np.inf,
-        "cosine": cosine(W, case.best),
         "outside": orders.depth(W) < epsilon * R * (1 - 2 * INSIDE) or size > R * (1 + 1e-9),
         "below": reached and share < 1 - orders.constant() * least / R - 2 * _BELOW,
         "higher": reached and orders.loss(W) > orders.loss(reference) + 1e-9,
         "far": orders.least_radius(epsilon) <= size * (1 + 1e-9),
-        "above_zero": orders.above_zero(),
     }
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """W^mm_α lies in a cone exactly if α is locally optimal; the paths end where they must."""
     selections, points = (table[table.row == name] for name in ("selection", "path"))
     ends = points[points.times == points.times.max()]
     for norm, cases in selections.groupby("norm", sort=False):
         covered = cases[(cases.local == "yes") & cases.covered]
-        bare = cases[(cases.local == "yes") & ~cases.covered]
         no = cases[cases.local == "no"]
         yield equals(f"{norm}: locally optimal and W^mm in no cone", (covered.depth <= 0).sum(), 0)
         # At the solution the depth is 0 or less; its digits are those of the gap.
         yield equals(f"{norm}: not locally optimal and W^mm in a cone", (no.depth > 1e-5).sum(), 0)
-        yield info(f"{norm}: locally optimal, an input without a tight token", len(bare))
-        yield info(f"{norm}: of those W^mm in no cone", (bare.depth <= 0).sum())
         yield equals(f"{norm}: paths not on file", cases.lost.sum(), 0)
         here, last = points[points.norm == norm], ends[ends.norm == norm]
         yield equals(f"{norm}: points outside their cone or ball", here.outside.sum(), 0)
@@ -202,54 +182,20 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
         # Directions in the cone are ε/2 from W^mm at least, since a unit change of W moves a
         # difference of two logits by at most 2: in Frobenius norm the share is below 1 − ε²/8.
         what = "largest share of the margin of W^mm that a W in the cone can have, certified"
-        most = 1 - thresholds["epsilon"] ** 2 / 8 if norm == "frobenius" else 1 - 1e-4
+        most = 1 - _EPSILON**2 / 8 if norm == "frobenius" else 1 - 1e-4
         yield at_most(f"{norm}, not locally optimal: {what}", other.most.max(), most)
         unlike = (other.ratio > other.most * (1 + 4 * INSIDE)).sum()
         yield equals(f"{norm}, not locally optimal: paths above that share", unlike, 0)
-        what = "not locally optimal: largest cosine to W^mm at the largest radius"
-        yield info(f"{norm}, {what}", other.cosine.max())
-        yield info(f"{norm}: paths whose least norm is beyond the largest radius",
-                   (~last.far).sum())  # fmt: skip
-        yield info(f"{norm}: paths whose tokens have a larger loss than W = 0",
-                   last.above_zero.sum())  # fmt: skip
     gap = selections.gap.max()
     yield at_most("largest certified gap", gap, 2e-8)
-    local = selections.local
+    counts = (selections.local + selections.covered.map({True: "", False: " bare"})).value_counts()
     yield Premises(
         len(ends),
-        f"{((local == 'yes') & selections.covered).sum()} locally optimal selections with a tight "
-        f"token where one is needed, {(local == 'no').sum()} not locally optimal, "
-        f"{((local == 'yes') & ~selections.covered).sum()} locally optimal without such a token, "
-        f"{(local == 'open').sum()} open; {len(ends)} paths",
+        f"{counts.get('yes', 0)} locally optimal selections with a tight token where one is "
+        f"needed, {counts.get('yes bare', 0)} without, {(selections.local == 'no').sum()} not "
+        f"locally optimal; {len(ends)} paths",
         gap,
     )
-
-
-def figure(table: DataFrame, study: Study) -> Figure:
-    """The share of the margin of W^mm_α over the radius, by norm, with the bound of each case."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    norms = study.parameters["norm"]
-    drawn, axes = panels(len(norms), sharey=True)
-    points = table[table.row == "path"]
-    for ax, norm in zip(axes, norms, strict=True):
-        for (_, _, local), path in points[points.norm == norm].groupby(
-            ["seed", "selection", "local"]
-        ):
-            ratio = np.maximum(path.share * path.most, 0.0)
-            ax.semilogx(path.times, ratio, ".-", linewidth=0.9, alpha=0.7,
-                        color=CYCLE[0 if local == "yes" else 1])  # fmt: skip
-            if local == "no":
-                ax.plot(path.times.max() * 1.25, path.most.iloc[0], "_", color=CYCLE[6])
-        for k, name in enumerate(("locally optimal", "not locally optimal")):
-            ax.plot([], [], ".-", color=CYCLE[k], label=name)
-        ax.plot([], [], "_", color=CYCLE[6], label="most that its cone allows")
-        name = norm.replace("l", "ℓ", 1) if norm[0] == "l" else norm.capitalize()
-        ax.set(xlabel="radius over the least norm in the cone",
-               ylabel="worst margin over that of W^mm, or 0", title=f"{name} norm",
-               ylim=(-0.03, 1.05))  # fmt: skip
-        ax.legend(frameon=False, fontsize=7.5, loc="lower right")
-    return drawn
 
 
 STUDY = Study(
@@ -263,22 +209,26 @@ STUDY = Study(
     "in every input that does not keep its best one, and from a least norm on.",
     family="sphere",
     grid={"norm": ["frobenius", "l3"]},
-    run={
-        "n": 2,
-        "T": 4,
-        "d": 3,
-        "paths": 1,
-        "epsilon": 0.1,
-        "radii": [10.0, 30.0, 100.0, 300.0, 1000.0],
-    },
+    run={"n": 2, "T": 4, "d": 3, "radii": [10.0, 30.0, 100.0, 300.0, 1000.0]},
     seeds=8,
     group=2,
     measure=measure,
     checks=checks,
     # The derived constant C is below 10: a share of 1 − 10/1000.
-    thresholds={"share": 0.99, "epsilon": 0.1},
+    thresholds={"share": 0.99},
     quick={"seeds": 2, "run": {"radii": [10.0, 100.0, 1000.0]}},
-    figure=figure,
+    figure={
+        "kind": "paths",
+        "where": lambda t: t.row == "path",
+        "x": "times",
+        "y": "share * most",
+        "each": ["seed", "selection"],
+        "lines": "local",
+        "panels": "norm",
+        "log": "x",
+        "xlabel": "radius over the least norm (lines: locally optimal)",
+        "ylabel": "worst margin over that of W^mm",
+    },
     differs="v1 lets a selection be locally optimal without a tight token in an input. As read, "
     "its Lemma 5 does not cover that: where a token of higher score is nearer than all lower ones, "
     "or none is lower, W^mm lies in no cone, though descent started along it stays. The cone holds "

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.experiments.families import equal_scores, sphere
-from attsvm.experiments.group import Drawn, Group, cosine
+from attsvm.experiments.group import Group, cosine
 from attsvm.experiments.studies.shared.plain_descent import (
     below_level,
     followed,
@@ -17,38 +16,26 @@ from attsvm.experiments.studies.shared.plain_descent import (
     own_descent,
     proved_end,
     random_starts,
+    scored,
     smoothness,
 )
 from attsvm.experiments.studies.shared.rows import columns_of
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.norms import norm_of
 from attsvm.problem.tokens import Tokens
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
 
 # The proof bounds e and the level by sums over 32 pieces. Scores here are within 1 of the middle
 # below the level, slopes within a factor e, so that each sum is off by at most (e − 1)/32 = 5.4 %.
 _PROVABLE = 0.89
 _RUN = ["scores", "begin", "seed"]
-# level: n(L − L⋆) as a share of the level. end, later: where descent is proved to end from the last
-# step, and once the flow is followed on.
+# level: n(L − L⋆) as a share of the level. end: where descent is proved to end from the last step.
 _EMPTY = {
     "seed": 0, "step": -1, "level": np.nan, "least": np.nan, "loss": np.nan, "end": "",
-    "later": "", "correlation": np.nan, "gap": np.nan,
+    "correlation": np.nan, "gap": np.nan,
 }  # fmt: skip
 
 
-def scored(seeds: Sequence[int], scores: str, n: int, T: int, d: int) -> Drawn:
-    """free: scores as drawn; equal: all but the best of an input are equal."""
-    return (sphere if scores == "free" else equal_scores)(seeds, n, T, d)
-
-
-def measure(
-    group: Group, begin: str, n: int, T: int, d: int, widest: float, edge: float,
-    plain_steps: int, flow_lr: float, flow_steps: int,
-) -> dict[str, Any]:  # fmt: skip
+def measure(group: Group, begin: str, n: int, T: int, d: int, plain_steps: int) -> dict[str, Any]:
     """Plain descent from starts of random size (random) or just below the level (edge), then
     normalized steps; instances whose best tokens no W selects are left out."""
     found = group.solved(group.best)
@@ -57,21 +44,21 @@ def measure(
         return columns_of([], _EMPTY)
     stack, heads = [group.tokens[b] for b in kept], group.heads[kept]
     seeds = [group.seeds[b] for b in kept]
-    _, W = random_starts(seeds, (n, T, d), widest=widest, start=int(group.run["start"]))
+    _, W = random_starts(seeds, (n, T, d), widest=4.0, start=int(group.run["start"]))
     if begin == "edge":
         best = [np.asarray(found[b].W) for b in kept]
         W = np.stack([
-            _edge(t, v, M, noise, edge)
+            _edge(t, v, M, noise, 0.999)
             for t, v, M, noise in zip(stack, heads, best, W, strict=True)
         ])  # fmt: skip
     path = own_descent(stack, heads, W, steps=plain_steps, records=30)
-    flow = followed(stack, heads, path.W[-1], lr=flow_lr, steps=flow_steps)
+    flow = followed(stack, heads, path.W[-1], lr=0.02, steps=10_000)
     rows = []
     for k, (t, v) in enumerate(zip(stack, heads, strict=True)):
         lr, c = 1 / smoothness(t, v), found[kept[k]]
         about = {
             "seed": seeds[k], "end": proved_end(t, v, path.W[-1, k], lr), "gap": float(c.gap),
-            "later": proved_end(t, v, flow[k], lr), "correlation": cosine(flow[k], c),
+            "correlation": cosine(flow[k], c),
         }  # fmt: skip
         for step, M in zip(path.steps, path.W[:, k], strict=True):
             at = below_level(t, v, M)
@@ -98,14 +85,14 @@ def _edge(tokens: Tokens, v: Floats, best: Floats, noise: Floats, share: float) 
     return high * best + noise
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """What has passed the level never comes back, keeps half of its attention, and converges."""
     table = table.assign(under=table.level < 1)
     since = table.groupby(_RUN).under.cummax()
     after = table[since]
     first, last = table[table.step == 0], table.groupby(_RUN).last()
     reach = last.index.isin(after.set_index(_RUN).index)
-    others, passed = last[~reach], last[reach]
+    passed = last[reach]
     started = first[first.begin == "edge"]
     yield at_least("runs below the level at their start", started.under.sum(), 1)
     yield equals("of those started there, not below it", (~started.under).sum(), 0)
@@ -122,53 +109,14 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     # The flow adds 200 to the norm, a start and the way to the level at most about 28 across.
     yield at_least("least correlation to W^mm, the flow followed on", passed.correlation.min(),
                    thresholds["correlation"])  # fmt: skip
-    yield info("runs that do not pass it", len(others))
-    ends = others.end.where(others.end != "open", others.later)
-    for end, words in (
-        ("best", "led to the best tokens by the flow"),
-        ("elsewhere", "led elsewhere by the flow"),
-        ("open", "open"),
-    ):
-        yield info(f"of them {words}", (ends == end).sum() / max(len(ends), 1))
     gap = table.gap.max()
     yield at_most("largest certified gap", gap, norm_of("frobenius").tolerance)
     yield Premises(
         len(passed),
-        f"{len(passed)} runs of plain descent with η ≤ 1/L_W pass the level, "
-        f"{started.under.sum()} of them started just below it; {len(others)} do not pass it in "
-        f"{table.step.max()} steps",
+        f"{len(passed)} runs with η ≤ 1/L_W pass the level, {started.under.sum()} of them started "
+        f"just below it; {(~reach).sum()} do not pass it in {table.step.max()} steps",
         gap,
     )
-
-
-def figure(table: DataFrame, study: Study) -> Figure:
-    """n(L − L⋆) as a share of the level along the runs, and the attention on the best tokens."""
-    from attsvm.plotting.studies import CYCLE, level, panels
-
-    drawn, (left, right) = panels(2, figsize=(10.0, 4.2))
-    shown = {
-        "passes the level": CYCLE[0],
-        "started just below": CYCLE[2],
-        "does not pass": CYCLE[1],
-    }
-    for (_, begin, _), run in table.groupby(_RUN):
-        word = "started just below" if begin == "edge" else "passes the level"
-        colour = shown[word if run.level.min() < 1 else "does not pass"]
-        left.loglog(np.maximum(run.step, 0.6), run.level, color=colour, linewidth=0.5, alpha=0.6)
-        right.plot(run.level, run.least, ".", color=colour, markersize=2)
-    level(left, 1.0, "level")
-    for word, colour in shown.items():
-        left.plot([], [], color=colour, label=word)
-    # Room at the right for the word.
-    left.set(xlabel="step", ylabel="n(L − L⋆) over the level", title="Plain descent, η = 1/L_W",
-             xlim=(0.5, 8 * table.step.max()))  # fmt: skip
-    left.legend(frameon=False, fontsize=7.5, loc="lower left")
-    level(right, 0.5, "one half")
-    right.axvline(1.0, color="0.75", linewidth=1.0, zorder=0)
-    right.set(xscale="log", xlabel="n(L − L⋆) over the level",
-              ylabel="least attention on a best token",
-              title="Below the level every best token has over half")  # fmt: skip
-    return drawn
 
 
 STUDY = Study(
@@ -176,29 +124,34 @@ STUDY = Study(
     title="A level of the loss that certifies the limit",
     kind="theorem",
     source="derived",
-    statement="Where some matrix selects the best tokens: once n(L(W) − L⋆) < min_i "
-    "[ℓ((γ_opt + γ₂)/2) − ℓ(γ_opt)], γ₂ the second best score of the input, plain descent with "
-    "η ≤ 1/L_W never raises the loss again, every best token keeps more than half of its "
-    "attention, and the direction tends to W^mm of the best tokens, whatever the other scores. "
-    "It is the part of v1's Theorem 4 that stands for several inputs.",
+    statement="Where some matrix selects the best tokens: once n(L(W) − L⋆) < min_i [ℓ((γ_opt + "
+    "γ₂)/2) − ℓ(γ_opt)], γ₂ the second best score of the input, plain descent with η ≤ 1/L_W never "
+    "raises the loss again, every best token keeps more than half of its attention, and the "
+    "direction tends to W^mm of the best tokens, whatever the other scores. It is the part of v1's "
+    "Theorem 4 that stands for several inputs.",
     family=scored,
     grid={
         "scores n T d": [("free", 3, 4, 6), ("equal", 3, 3, 4)],
         "begin": ["random", "edge"],
     },
-    run={
-        "widest": 4.0,
-        "edge": 0.999,
-        "plain_steps": 20_000,
-        "flow_lr": 0.02,
-        "flow_steps": 10_000,
-    },
+    run={"plain_steps": 20_000},
     seeds=40,
     group=20,
     measure=measure,
     checks=checks,
     thresholds={"correlation": 0.99},
     quick={"run": {"plain_steps": 4000}, "seeds": 6},
-    figure=figure,
+    figure={
+        "kind": "paths",
+        "where": lambda t: t.step > 0,
+        "x": "step",
+        "y": "level",
+        "each": _RUN,
+        "lines": "begin",
+        "log": "xy",
+        "level": 1.0,
+        "ylabel": "n(L − L⋆) over the level",
+        "title": "Plain descent, η = 1/L_W",
+    },
     reference="tarzanagh2023svm",
 )

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.experiments.group import Group
+from attsvm.experiments.studies.b.equal_scores_global import Row, plain_lr
 from attsvm.experiments.studies.shared.plain_descent import (
     contradicting_start,
     own_descent,
     proved_end,
-    smoothness,
     two_inputs,
 )
 from attsvm.experiments.studies.shared.rows import columns_of
-from attsvm.experiments.study import Found, Note, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.study import (
+    Found,
+    Note,
+    Premises,
+    Study,
+    Table,
+    at_least,
+    at_most,
+    equals,
+)
 from attsvm.norms import norm_of
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
-
+_FAR = 6.0
 # A start that contradicts at equal scores is asked for its proof at these multiples.
 _MULTIPLES = (1.0, 2.0, 4.0)
 # end: where the run is proved to end; the best tokens are those of equal scores. astray: whether a
@@ -33,20 +39,19 @@ _MULTIPLES = (1.0, 2.0, 4.0)
 _EMPTY = {"seed": 0, "delta": np.nan, "end": "", "astray": False, "gap": np.nan}
 
 
-def measure(
-    group: Group, part: str, deltas: Sequence[float], far: float, plain_steps: int
+def under_tilts(
+    group: Group, part: str, deltas: Sequence[float], plain_steps: int
 ) -> dict[str, Any]:
     """tilt: plain descent from one start at every tilt of the scores. search: starts that
-    contradict at equal scores, at every tilt. example: the two inputs from (far, 0)."""
+    contradict at equal scores, at every tilt. example: the two inputs from (6, 0)."""
     if part == "example":
         tokens, v = two_inputs()
-        W = np.array([[far, 0.0], [0.0, 0.0]])
-        end = proved_end(tokens, v, W, 1 / smoothness(tokens, v))
-        return columns_of(
-            [{"seed": group.seeds[0], "end": end, "astray": end == "elsewhere"}], _EMPTY
-        )
-    make = _tilted_runs if part == "tilt" else _searched
-    return columns_of(make(group, deltas, plain_steps), _EMPTY)
+        W = np.array([[_FAR, 0.0], [0.0, 0.0]])
+        end = proved_end(tokens, v, W, plain_lr(tokens, v))
+        rows: list[Row] = [{"seed": group.seeds[0], "astray": end == "elsewhere"}]
+    else:
+        rows = (_tilted_runs if part == "tilt" else _searched)(group, deltas, plain_steps)
+    return columns_of(rows, _EMPTY)
 
 
 def _tilted(tokens: Tokens, v: Floats, seed: int, delta: float) -> Floats:
@@ -75,26 +80,26 @@ def _heads(group: Group, delta: float) -> Floats:
     return np.stack([_tilted(t, v, seed, delta) for t, v, seed in rows])
 
 
-def _tilted_runs(group: Group, deltas: Sequence[float], steps: int) -> list[dict[str, Any]]:
+def _tilted_runs(group: Group, deltas: Sequence[float], steps: int) -> list[Row]:
     found, starts = group.solved(group.best), group.drawn.starts or {}
-    out: list[dict[str, Any]] = []
+    out: list[Row] = []
     for delta in deltas:
         heads = _heads(group, delta)
         W = own_descent(group.tokens, heads, starts["W"], steps=steps).W[-1]
         for b, (t, v, c) in enumerate(zip(group.tokens, heads, found, strict=True)):
-            end = proved_end(t, v, W[b], 1 / smoothness(t, v), best=group.best[b])
+            end = proved_end(t, v, W[b], plain_lr(t, v), best=group.best[b])
             gap = np.nan if c.status == "infeasible" else float(c.gap)
             out.append({"seed": group.seeds[b], "delta": delta, "end": end, "gap": gap})
     return out
 
 
-def _searched(group: Group, deltas: Sequence[float], steps: int) -> list[dict[str, Any]]:
+def _searched(group: Group, deltas: Sequence[float], steps: int) -> list[Row]:
     pairs = zip(group.tokens, group.heads, strict=True)
     starts = [contradicting_start(t, v)[1] for t, v in pairs]
-    out: list[dict[str, Any]] = []
+    out: list[Row] = []
     for delta in deltas:
         for b, v in enumerate(_heads(group, delta)):
-            t, lr = group.tokens[b], 1 / smoothness(group.tokens[b], v)
+            t, lr = group.tokens[b], plain_lr(group.tokens[b], v)
             ends = (
                 proved_end(t, v, m * starts[b], lr, best=group.best[b])
                 for m in _MULTIPLES
@@ -104,16 +109,16 @@ def _searched(group: Group, deltas: Sequence[float], steps: int) -> list[dict[st
     return out
 
 
-def _inside(runs: DataFrame) -> DataFrame:
+def _inside(runs: Table) -> Table:
     """The runs whose limit is proved at equal scores, at every tilt."""
     return runs[runs.seed.isin(runs.seed[(runs.delta == 0) & (runs.end == "best")])]
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks_nearly(table: Table, thresholds: Any) -> Iterator[Found]:
     """From starts whose limit is proved at equal scores, small differences keep it; those that
     contradict at equal scores contradict here."""
     parts = dict(list(table.groupby("part")))
-    runs, search, far = parts["tilt"], parts["search"], thresholds["far"]
+    runs, search = parts["tilt"], parts["search"]
     inside = _inside(runs)
     count, deltas = inside.seed.nunique(), sorted(runs.delta.unique())
     small = next(delta for delta in deltas if delta > 0)
@@ -124,87 +129,59 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     yield equals(f"of them proved elsewhere at δ = {small:g} gaps", (ends == "elsewhere").sum(), 0)
     # With two tokens there is one other score, so that it is equal for every δ.
     example = bool(parts["example"].astray.any())
-    yield equals(f"the two-input example from ({far:g}, 0), proved to tend elsewhere for every δ",
+    yield equals(f"the two-input example from ({_FAR:g}, 0), proved to tend elsewhere for every δ",
                  example, 0)  # fmt: skip
     astray = search.groupby("delta").astray.sum()
     yield equals(f"instances with a start proved to tend elsewhere at δ = {small:g} gaps",
                  astray[small], 0)  # fmt: skip
-    for delta in deltas:
-        yield info(f"share proved at the same limit, δ = {delta:g} gaps",
-                   (inside.end[inside.delta == delta] == "best").mean())  # fmt: skip
-        yield info(f"instances with a contradicting start, δ = {delta:g} gaps", astray[delta])
     gap = runs.gap.max()
     yield at_most("largest certified gap", gap, norm_of("frobenius").tolerance)
     total = runs.seed.nunique()
     yield Premises(
         count + 1,
-        f"{count} of {total} runs are proved to end at the best tokens at equal scores; scores of "
-        "the other tokens of an input then differ by δ times the least gap",
+        f"{count} of {total} runs are proved to end at the best tokens at equal scores",
         gap,
     )
     if example or astray[small]:
         yield Note(
-            "Read: Theorem 5 of the first version, 'for any W(0)'. It inherits the fault of "
-            "Theorem 4. Smallest instance: the two inputs of two tokens there, where the other "
-            f"scores are equal for every δ; from ({far:g}, 0) descent is proved to tend elsewhere. "
-            f"With three tokens, {astray[small]} of {total} random instances have such a start at "
-            f"δ = {small:g} gaps. From starts whose limit at equal scores is proved at a finite "
-            "step the statement stands: that step depends on the scores continuously."
+            "Theorem 5 of v1 says 'for any W(0)' and inherits the fault of Theorem 4. Smallest "
+            "instance: the two inputs of two tokens there, where the other scores are equal for "
+            f"every δ; from ({_FAR:g}, 0) descent is proved to tend elsewhere. With three tokens, "
+            f"{astray[small]} of {total} random instances have such a start at δ = {small:g} gaps."
         )
-
-
-def figure(table: DataFrame, study: Study) -> Figure:
-    """By the difference of the scores: the share proved at the same limit, and contradictions."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    drawn, (left, right) = panels(2, figsize=(10.0, 4.0))
-    inside = _inside(table[table.part == "tilt"])
-    search = table[table.part == "search"]
-    astray = search.groupby("delta").astray.sum()
-    places, foot = np.arange(len(astray)), np.zeros(len(astray))
-    for end, colour, label in (
-        ("best", CYCLE[0], "proved: the same limit"),
-        ("open", "0.8", "open"),
-        ("elsewhere", CYCLE[1], "proved: elsewhere"),
-    ):
-        share = (inside.end == end).groupby(inside.delta).mean().to_numpy()
-        left.bar(places, share, 0.7, bottom=foot, color=colour, label=label)
-        foot += share
-    left.set(ylabel="share of runs", title="Starts whose limit is proved at δ = 0")
-    left.legend(frameon=False, fontsize=7.5, loc="upper center", bbox_to_anchor=(0.5, -0.16),
-                ncol=3)  # fmt: skip
-    right.bar(places, astray, 0.7, color=CYCLE[1])
-    for x, count in zip(places, astray, strict=True):
-        right.annotate(str(count), (x, count), ha="center", va="bottom", fontsize=7.5)
-    right.set(ylabel=f"of {search.seed.nunique()} instances",
-              title="A start proved to end elsewhere")  # fmt: skip
-    for axes in (left, right):
-        axes.set_xticks(places, [f"{x:g}" for x in astray.index])
-        axes.set_xlabel("δ, in gaps to the best score")
-    return drawn
 
 
 STUDY = Study(
     id="B.nearly-equal-scores",
-    title="Nearly equal scores: the same limit",
     kind="theorem",
     source="paper",
+    family="equal-scores",
+    reference="tarzanagh2023svm",
+    title="Nearly equal scores: the same limit",
     statement="For any W(0) there is a δ > 0 such that plain descent with η ≤ 1/L_W tends to the "
     "direction of W^mm of the best tokens wherever the scores of the other tokens of an input are "
     "equal up to δ.",
-    family="equal-scores",
     grid={"part n T d": [("tilt", 3, 3, 4), ("search", 3, 3, 2), ("example", 2, 2, 2)]},
-    run={"deltas": [0.0, 0.001, 0.01, 0.1, 0.3, 1.0], "far": 6.0, "plain_steps": 20_000},
+    run={"deltas": [0.0, 0.001, 0.01, 0.1, 0.3, 1.0], "plain_steps": 20_000},
     seeds=40,
     group=20,
-    measure=measure,
-    checks=checks,
-    thresholds={"far": 6.0},
+    measure=under_tilts,
+    checks=checks_nearly,
     quick={"run": {"deltas": [0.0, 0.001, 0.1, 1.0], "plain_steps": 4000}, "seeds": 6},
-    figure=figure,
+    figure={
+        "kind": "curves",
+        "where": lambda t: t.index.isin(_inside(t[t.part == "tilt"]).index),
+        "x": "delta",
+        "value": {
+            "end == 'best'": "proved: the same limit",
+            "end == 'elsewhere'": "proved: elsewhere",
+        },
+        "xlabel": "δ, in gaps to the best score",
+        "ylabel": "share of runs, 95 % intervals",
+        "title": "Starts whose limit is proved at δ = 0",
+    },
     differs="It inherits the fault of Theorem 4: from the starts that contradict that one, no δ "
     "helps. From starts whose limit at equal scores is proved at a finite step it stands, by "
     "continuity of that step in the scores.",
-    reference="tarzanagh2023svm",
     theorem="v1, Theorem 5",
 )

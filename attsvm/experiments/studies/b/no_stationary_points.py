@@ -3,52 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.experiments.families import equal_scores as equal_family
-from attsvm.experiments.group import Drawn, Group
+from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.plain_descent import (
     loss_and_pull,
     own_descent,
     reached_norm,
+    scored,
     smoothness,
 )
-from attsvm.experiments.studies.shared.random_instances import attention, compact_sphere
+from attsvm.experiments.studies.shared.random_instances import attention
 from attsvm.experiments.studies.shared.rows import columns_of
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.norms import norm_of
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.landscape import all_tight, descent_along, equal_scores, least_descent
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
-
 _RUN = ["scores", "d", "start_size", "seed"]
-# premise: B.1, B.2, loose (neither), unknown, or infeasible. point: −⟨∇L, W^mm⟩ at the point of
-# least descent found, its sign, its cosine, and the difference from the derived formula. Of runs,
+# premise: B.1, B.2, loose (neither), unknown, or infeasible. Of the point of least descent found:
+# the sign and the cosine of −⟨∇L, W^mm⟩, and the difference from the derived formula. Of runs,
 # which have a start_size: the loss above its infimum, ‖∇L‖, ‖W‖, ⟨W, W^mm⟩, η times the steps, and
 # at the last step the norm that must have been reached.
 _EMPTY = {
-    "seed": 0, "premise": "", "descent": np.nan, "sign": 0, "cosine": np.nan, "error": np.nan,
+    "seed": 0, "premise": "", "sign": 0, "cosine": np.nan, "error": np.nan,
     "start_size": np.nan, "step": -1, "loss": np.nan, "pull": np.nan, "size": np.nan,
     "along": np.nan, "way": np.nan, "asked": np.nan, "gap": np.nan,
 }  # fmt: skip
 
 
-def scored(seeds: Sequence[int], scores: str, n: int, T: int, d: int) -> Drawn:
-    """free: scores as drawn; equal: all but the best of an input are equal."""
-    return compact_sphere(seeds, n, T, d) if scores == "free" else equal_family(seeds, n, T, d)
-
-
 def measure(
-    group: Group, descended: bool, radius: float, samples: int, rounds: int,
-    start_sizes: Sequence[float], plain_steps: int,
-) -> dict[str, Any]:  # fmt: skip
+    group: Group, descended: bool, samples: int, rounds: int, plain_steps: int
+) -> dict[str, Any]:
     """The point of least descent along W^mm that a search finds, and plain descent from starts of
     several sizes."""
     found = group.solved(group.best)
@@ -58,19 +48,19 @@ def measure(
         if c.status == "infeasible" or c.W is None:
             rows.append(about)
             continue
-        W = least_descent(t, v, c, radius=radius, seed=seed, samples=samples, rounds=rounds).W
+        _, W = least_descent(t, v, c, radius=30.0, seed=seed, samples=samples, rounds=rounds)
         D = np.asarray(c.W)
         value = descent_along(t, v, W, D)
         error = np.nan
         if about["premise"] in ("B.1", "B.2"):
             error = abs(value.value - _formula(t, v, W, D, tight=about["premise"] == "B.1"))
         rows.append({
-            **about, "descent": value.value, "sign": int(value.sign), "error": error,
+            **about, "sign": int(value.sign), "error": error,
             "cosine": _cosine(t, v, W, D), "gap": float(c.gap),
         })  # fmt: skip
     if descended:
         inside = [b for b, row in enumerate(rows) if row["premise"] in ("B.1", "B.2")]
-        rows += _runs(group, found, inside, rows, start_sizes, plain_steps)
+        rows += _runs(group, found, inside, rows, plain_steps)
     return columns_of(rows, _EMPTY)
 
 
@@ -108,7 +98,7 @@ def _cosine(tokens: Tokens, v: Any, W: Floats, D: Floats) -> float:
 
 def _runs(
     group: Group, found: Sequence[Any], inside: Sequence[int], points: Sequence[dict[str, Any]],
-    start_sizes: Sequence[float], steps: int,
+    steps: int,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """The records of plain descent on these instances."""
     out: list[dict[str, Any]] = []
@@ -116,7 +106,7 @@ def _runs(
         return out
     stack, heads = [group.tokens[b] for b in inside], group.heads[list(inside)]
     start = int(group.run["start"])
-    for k, start_size in enumerate(start_sizes):
+    for k, start_size in enumerate((0.1, 1.0, 3.0)):
         draws = [np.random.default_rng([start + k, group.seeds[b]]) for b in inside]
         shape = found[inside[0]].problem.shape
         W = start_size * np.stack([draw.standard_normal(shape) for draw in draws])
@@ -139,7 +129,7 @@ def _runs(
     return out
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Descent along W^mm is positive at the worst points under B.1 and under B.2, and plain runs
     keep to the bounds that follow from it."""
     points, records = table[table.start_size.isna()], table[table.start_size.notna()]
@@ -151,8 +141,6 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     yield equals("of both, with a point where the loss does not fall along W^mm", rising, 0)
     # Both are sums of a dozen products of size up to 1: rounding of 1e-15 each.
     yield at_most("largest difference from the derived formulas", points.error.max(), 1e-13)
-    yield info("least −⟨∇L, W^mm⟩ found under B.1", by["B.1"].descent.min())
-    yield info("least −⟨∇L, W^mm⟩ found under B.2", by["B.2"].descent.min())
     runs = records.groupby(_RUN)
     first, last = runs.first(), runs.last()
     # A loss near its infimum, and a part along W^mm that hardly grows, move by rounding.
@@ -166,62 +154,19 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     reached = runs["size"].max() / last.asked.where(last.asked > 0, 0.0)
     yield at_least("largest norm along a run over the norm it must have reached", reached.min(),
                    1.0)  # fmt: skip
-    yield info("median ‖∇L‖ at the last step over its largest",
-               (last.pull / runs.pull.max()).median())  # fmt: skip
-    yield info("median growth of ‖W‖", (last["size"] - first["size"]).median())
     # That it can fail is shown by one point.
     witnesses = int((by["loose"].sign < 0).sum())
     yield at_least("instances with neither premise and a point where the loss rises along W^mm",
                    witnesses, 1)  # fmt: skip
-    yield info("the same as a share of them", witnesses / max(len(by["loose"]), 1))
-    yield info("least −⟨∇L, W^mm⟩ found on those", by["loose"].descent.min())
     gap = points.gap.max()
     yield at_most("largest certified gap", gap, norm_of("frobenius").tolerance)
     yield Premises(
         tight + equal,
-        f"{tight} instances with all margins tight and {equal} with equal scores, each searched "
-        f"for its point of least descent; {len(last)} plain runs with η ≤ 1/L_W; "
-        f"{len(by['loose'])} instances with neither premise, judged by whether it can fail",
+        f"{tight} instances with all margins tight, {equal} with equal scores and "
+        f"{len(by['loose'])} with neither premise, each searched for its point of least descent; "
+        f"{len(last)} plain runs with η ≤ 1/L_W",
         gap,
     )
-
-
-def figure(table: DataFrame, study: Study) -> Figure:
-    """The least cosine found on each instance, by family, and norms along plain descent."""
-    from attsvm.plotting.studies import CYCLE, band, level, panels
-
-    drawn, (left, right) = panels(2, figsize=(10.0, 4.4), width_ratios=(1.25, 1.0))
-    points, records = table[table.start_size.isna()], table[table.start_size.notna()]
-    families = list(points.groupby(["scores", "d"], sort=False))
-    looks = {
-        "B.1": ("o", CYCLE[0], "all margins tight (B.1)"),
-        "B.2": ("o", CYCLE[2], "equal scores (B.2)"),
-        "loose": ("x", CYCLE[1], "neither"),
-    }
-    for premise, (mark, colour, label) in looks.items():
-        for k, (_, rows) in enumerate(families):
-            place = k + 0.5 * (np.arange(len(rows)) / max(len(rows) - 1, 1) - 0.5)
-            mine = (rows.premise == premise).to_numpy()
-            left.plot(place[mine], rows.cosine[mine], mark, markersize=5, color=colour)
-        left.plot([], [], mark, color=colour, label=label)
-    level(left, 0.0)
-    names = [f"d = {d}" if scores == "free" else "equal" for (scores, d), _ in families]
-    left.set_xticks(range(len(families)), names)
-    left.set_yscale("symlog", linthresh=1e-14)
-    left.set(xlabel="one mark per instance", ylabel="least cosine of −∇L with W^mm found",
-             title="Does the loss fall along W^mm everywhere?", ylim=(-30.0, 30.0))  # fmt: skip
-    left.legend(frameon=False, fontsize=7.5, loc="lower right")
-    sizes = list(records.start_size.unique())
-    for (scores, start_size), rows in records.groupby(["scores", "start_size"], sort=False):
-        norms = rows.pivot_table(index="step", columns="seed", values="size")
-        name, line = ("B.1", "-") if scores == "free" else ("B.2", "--")
-        colour = CYCLE[sizes.index(start_size)]
-        band(right, np.maximum(norms.index, 1), norms.to_numpy(), linestyle=line, colour=colour,
-             label=f"start {start_size:g}, {name}")  # fmt: skip
-    right.set(xscale="log", yscale="log", xlabel="step", ylabel="‖W‖ (median, middle half)",
-              title="Plain descent, η = 1/L_W")  # fmt: skip
-    right.legend(frameon=False, fontsize=7.0, loc="best")
-    return drawn
 
 
 STUDY = Study(
@@ -243,15 +188,7 @@ STUDY = Study(
             ("equal", 4, True),
         ]
     },
-    run={
-        "n": 3,
-        "T": 4,
-        "radius": 30.0,
-        "samples": 1000,
-        "rounds": 40,
-        "start_sizes": [0.1, 1.0, 3.0],
-        "plain_steps": 20_000,
-    },
+    run={"n": 3, "T": 4, "samples": 1000, "rounds": 40, "plain_steps": 20_000},
     seeds=24,
     group=8,
     measure=measure,
@@ -263,7 +200,16 @@ STUDY = Study(
         "run": {"samples": 300, "rounds": 20, "plain_steps": 2000},
         "seeds": 6,
     },
-    figure=figure,
+    figure={
+        "kind": "scatter",
+        "where": lambda t: t.start_size.isna() & t.cosine.notna(),
+        "x": "d",
+        "y": "cosine",
+        "lines": "premise",
+        "log": "x",
+        "ylabel": "least cosine of −∇L with W^mm found",
+        "title": "Does the loss fall along W^mm everywhere? (one dot per instance)",
+    },
     reference="tarzanagh2023svm",
     theorem="v1, Theorem 3",
 )

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats
 from attsvm.api import train
 from attsvm.datasets import EXAMPLES
 from attsvm.experiments.group import Group, cosine
 from attsvm.experiments.studies.shared.attending_runs import end_of, selected_problems
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
 
 # The model, and the norm of its limit.
 MODELS = {"weight": "frobenius", "factored": "nuclear"}
@@ -27,19 +22,14 @@ MODELS = {"weight": "frobenius", "factored": "nuclear"}
 RECORDS = 60
 
 
-def instance(name: str) -> tuple[Tokens, Any]:
-    """Tokens and head of the published draw."""
-    arrays = EXAMPLES[name]()
-    return Tokens(arrays["X"], queries=arrays["z"], labels=arrays["y"]), arrays["v"]
-
-
 def measure(group: Group, example: str) -> dict[str, Any]:
     """W z of each input along both runs, and the line that the certified W names.
 
-    One row per model, record and input. x, y: W z; line_x, line_y: W z of the certified W; angle:
-    their cosine; correlation: of W with the certified W; top: the selected token at the end.
+    One row per model, record and input. x, y: W z; line_x, line_y: W z of the certified W;
+    correlation: of W with the certified W.
     """
-    tokens, v = instance(example)
+    arrays = EXAMPLES[example]()
+    tokens, v = Tokens(arrays["X"], queries=arrays["z"], labels=arrays["y"]), arrays["v"]
     rows: list[dict[str, Any]] = []
     for seed in group.seeds:
         K = 0.1 * np.random.default_rng(seed).standard_normal((2, 2))
@@ -60,19 +50,12 @@ def measure(group: Group, example: str) -> dict[str, Any]:
                     rows.append({
                         "seed": seed, "model": model, "step": path.steps[k], "input": i,
                         "x": here[0], "y": here[1], "line_x": line[0], "line_y": line[1],
-                        "angle": _cosine(line, here), "correlation": cosine(W[k], found),
-                        "top": path.selection[0, i], "end": end, "gap": float(found.gap),
+                        "correlation": cosine(W[k], found), "end": end, "gap": float(found.gap),
                     })  # fmt: skip
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-def _cosine(a: Floats, b: Floats) -> float:
-    """⟨a, b⟩/(‖a‖‖b‖), nan for a zero vector."""
-    size = float(np.linalg.norm(a) * np.linalg.norm(b))
-    return float(a @ b) / size if size > 0 else float("nan")
-
-
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Each model keeps locally optimal tokens, in the direction of its own norm's problem."""
     ends = table[table.step == table.step.max()]
     least = thresholds["correlation"]
@@ -82,52 +65,13 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
         yield equals(f"{model}: attention rests on locally optimal tokens (1: yes)", local, 1)
         yield at_least(f"{model}: correlation to the certified {norm} solution",
                        rows.correlation.min(skipna=False), least)  # fmt: skip
-        for i, angle in zip(rows.input, rows.angle, strict=True):
+        here, line = rows[["x", "y"]].to_numpy(), rows[["line_x", "line_y"]].to_numpy()
+        sizes = np.linalg.norm(here, axis=1) * np.linalg.norm(line, axis=1)
+        for i, angle in zip(rows.input, (here * line).sum(axis=1) / sizes, strict=True):
             yield at_least(f"{model}: cosine of W z to its line, input {i}", angle, least)
     yield at_most("largest certified gap", table.gap.max(), 1e-6)
-    yield Premises(
-        2,
-        "the published draw, start W = 0, and Q = 0 with a random K of deviation 0.1 (the "
-        "published K is not seeded alone)",
-        table.gap.max(),
-    )
-
-
-def drawn_in(points: Floats) -> Floats:
-    """Points (..., 2) with radius r moved to log(1 + r): angles stay, and far ends are in sight."""
-    radius = np.linalg.norm(points, axis=-1, keepdims=True)
-    return points * np.divide(np.log1p(radius), radius, out=np.ones_like(radius), where=radius > 0)
-
-
-def figure(table: DataFrame, study: Study) -> Figure:
-    """The moving W z of both inputs over the tokens, and the correlations over the steps."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    X = np.asarray(instance(study.run["example"])[0].X)
-    drawn, axes = panels(3)
-    for ax, (model, norm) in zip(axes, MODELS.items(), strict=False):
-        runs = table[table.model == model]
-        for i, rows in runs.groupby("input"):
-            path, line = drawn_in(rows[["x", "y"]].to_numpy()), rows[["line_x", "line_y"]].iloc[0]
-            reach = np.linalg.norm(path, axis=1).max() * line / np.linalg.norm(line)
-            ax.plot([0, reach.line_x], [0, reach.line_y], "--", color=CYCLE[i], linewidth=1,
-                    label=f"certified W z, input {i}")  # fmt: skip
-            ax.plot(*path.T, color=CYCLE[i], linewidth=1.4, label=f"trained W z, input {i}")
-            ax.plot(*drawn_in(X[i]).T, "^", color=CYCLE[i], markersize=4)
-            ax.plot(*drawn_in(X[i, rows.top.iloc[0]]), "*", color=CYCLE[i], markersize=10)
-        ax.set(xlabel="first coordinate, radius as log(1 + r)",
-               title=f"{model}, {table.step.max()} steps")  # fmt: skip
-        ax.axis("equal")
-        one = runs[(runs.input == 0) & (runs.step > 0)]
-        axes[2].loglog(one.step, 1 - one.correlation, label=f"{model}, {norm}",
-                       color=CYCLE[2 + list(MODELS).index(model)])  # fmt: skip
-    axes[0].set_ylabel("second coordinate (▲ tokens, ★ selected)")
-    axes[0].legend(
-        frameon=False, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2
-    )
-    axes[2].set(xlabel="step", ylabel="1 − correlation to the certified W", title="Direction")
-    axes[2].legend(frameon=False, fontsize=7.5)
-    return drawn
+    yield Premises(2, "the published draw, start W = 0, and Q = 0 with a random K of deviation 0.1",
+                   table.gap.max())  # fmt: skip
 
 
 _study = partial(
@@ -137,7 +81,17 @@ _study = partial(
     measure=measure,
     checks=checks,
     thresholds={"correlation": 0.99},
-    figure=figure,
+    figure={
+        "kind": "paths",
+        "x": "x",
+        "y": "y",
+        "each": ["model", "input"],
+        "lines": "input",
+        "panels": "model",
+        "ray": ("line_x", "line_y"),
+        "xlabel": "first coordinate of W z",
+        "ylabel": "second coordinate of W z",
+    },
     published=True,
     reference="tarzanagh2023svm",
     size="as published",
@@ -150,16 +104,16 @@ STUDIES = (
         statement="On the published draw with two clouds of three tokens, normalized descent moves "
         "W z of each input onto the line that the max-margin problem of the selected tokens names: "
         "the Frobenius problem for the weight, the nuclear one for the factors.",
-        run={"example": "path-picture-1", "lr": 0.1, "steps": 2000},
+        run={"example": "path-picture-1", "steps": 2000},
         theorem="code: visualization1",
     ),
     _study(
         id="B.path-picture-2",
         title="Paths in the plane: five tokens per input",
         statement="On the published draw with five tokens per input, normalized descent moves W z "
-        "of each input onto the line that the max-margin problem of the selected tokens names: "
-        "the Frobenius problem for the weight, the nuclear one for the factors.",
-        run={"example": "path-picture-2", "lr": 0.1, "steps": 2000},
+        "of each input onto the line that the max-margin problem of the selected tokens names: the "
+        "Frobenius problem for the weight, the nuclear one for the factors.",
+        run={"example": "path-picture-2", "steps": 2000},
         theorem="code: visualization2",
     ),
 )

@@ -4,60 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats
-from attsvm.certificate import Certificate
 from attsvm.experiments.group import Group, cosine, selected_by, share
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
-from attsvm.norms import norm_of
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.problem.selection import Selection
-from attsvm.problem.tokens import Tokens
+from attsvm.theory.regularization_path.ball import stationarity
 from attsvm.theory.regularization_path.paths import regpath
 from attsvm.training.heads import head_of
 from attsvm.training.losses import loss_of
 from attsvm.training.models import model_of
 from attsvm.training.models.gradient.batch import Batch
-from attsvm.training.models.model import Evaluation, evaluate
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from attsvm.training.models.model import evaluate
 
 
-def _at(tokens: Tokens, v: Floats, W: Floats) -> Evaluation:
-    return evaluate(
-        model_of("weight"), {"W": W[None]}, Batch.of(tokens), head_of(v, tokens.d),
-        loss_of("logistic"),
-    )  # fmt: skip
-
-
-def away_from_stationary(tokens: Tokens, v: Floats, W: Floats, norm: str) -> float:
-    """1 − ⟨−∇L, W⟩/(‖∇L‖_dual ‖W‖): zero where W is stationary on the sphere of its norm."""
-    G, geometry = _at(tokens, v, W).gradient.direction["W"][0], norm_of(norm)
-    return float(1 + np.vdot(G, W) / (float(geometry.dual(G)) * float(geometry.value(W))))
-
-
-def _point(
-    tokens: Tokens, v: Floats, W: Floats, c: Certificate, norm: str, times: float
-) -> dict[str, Any]:
-    """What is measured of the least loss in the ball of `times` the least norm."""
-    floor = float(np.mean(np.logaddexp(0.0, -tokens.scores(v).max(axis=1))))
-    return {
-        "correlation": cosine(W, c),
-        "share": share(W, c),
-        "direction": max(1 - cosine(W, c), 1e-12),
-        "margin": max(1 - share(W, c), 1e-9),
-        "stationary": away_from_stationary(tokens, v, W, norm),
-        "size": float(norm_of(norm).value(W)) / (c.upper * times),
-        "excess": float(_at(tokens, v, W).loss[0]) - floor,
-        "best": bool((selected_by(tokens, W) == Selection.best(tokens, v).indices).all()),
-        "gap": float(c.gap),
-    }
-
-
-def measure(group: Group, norm: str, radii: Sequence[float], tries: int = 2) -> dict[str, Any]:
+def measure(group: Group, norm: str, radii: Sequence[float]) -> dict[str, Any]:
     """The least loss in balls whose radii are multiples of the least norm.
 
     One row per instance and radius; instances that are not separable for their best tokens have
@@ -71,17 +34,31 @@ def measure(group: Group, norm: str, radii: Sequence[float], tries: int = 2) -> 
     ):
         if not np.isfinite(c.upper):
             continue
-        path = regpath(
-            tokens, model=group.run["model"], head=v, radii=c.upper * np.array(radii), seed=seed,
-            starts=tries,
-        )  # fmt: skip
+        path = regpath(tokens, model=group.run["model"], head=v, radii=c.upper * np.array(radii),
+                       seed=seed, starts=2)  # fmt: skip
+        best = Selection.best(tokens, v).indices
+        floor = float(np.mean(np.logaddexp(0.0, -tokens.scores(v).max(axis=1))))
         for times, W in zip(radii, path.matrices()[:, 0], strict=True):
-            row = {"seed": seed, "radius": float(times)}
-            rows.append(row | _point(tokens, v, W, c, norm, times))
+            at = evaluate(model_of("weight"), {"W": W[None]}, Batch.of(tokens),
+                          head_of(v, tokens.d), loss_of("logistic"))  # fmt: skip
+            G = at.gradient.direction["W"][0]
+            rows.append({
+                "seed": seed,
+                "radius": float(times),
+                "correlation": cosine(W, c),
+                "share": share(W, c),
+                "direction": max(1 - cosine(W, c), 1e-12),
+                "margin": max(1 - share(W, c), 1e-9),
+                "stationary": stationarity(c.norm, W, G)[0],
+                "size": float(c.norm.value(W)) / (c.upper * times),
+                "excess": float(at.loss[0]) - floor,
+                "best": bool((selected_by(tokens, W) == best).all()),
+                "gap": float(c.gap),
+            })  # fmt: skip
     return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ["seed"])}
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Paths of stationary points of the right size turn to the certified direction."""
     ends = table[table.radius == table.radius.max()]
     yield equals("paths that do not end at the best tokens", (~ends.best).sum(), 0)
@@ -128,7 +105,7 @@ _study = partial(
     reference="tarzanagh2023svm",
     theorem="v1, Theorem 2",
 )
-_RUN = {"n": 4, "T": 5, "d": 6, "tries": 2, "radii": [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0]}
+_RUN = {"n": 4, "T": 5, "d": 6, "radii": [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0]}
 _QUICK = {"seeds": 3, "run": {"radii": [1.0, 10.0, 100.0, 1000.0]}}
 
 STUDIES = (

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Ints
 from attsvm.experiments.group import Group
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve_many import solve_many
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # Rows whose least singular value is above this share of the largest are independent: rounding
 # moves it by 1e-13 of the largest.
@@ -113,19 +110,14 @@ def _independent(problem: Problem) -> bool:
     return bool(len(s) == problem.m and s[-1] > _INDEPENDENT * s[0])
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Nothing is infeasible from the bound on, and nothing feasible becomes infeasible; half the
     bound is enough more often than not; at small sizes every selection is solved."""
     parts = {part: rows.assign(can=rows.all_separable) for part, rows in table.groupby("part")}
     random, small = parts["random"], parts["every"]
     least = np.maximum(random["T"] - 1, random.n)
-    keys = ["attention", "n", "T"]
-    for (kind, n, T), rows in random.groupby(keys, sort=False):
-        every = rows.groupby("d").can.all()
-        yield info(f"{kind}-attention, n = {n}, T = {T}: least d with all separable "
-                   f"(bound {bound(n, T)})", every.idxmax() if every.any() else np.inf)  # fmt: skip
     yield equals("infeasible at d ≥ max(T − 1, n)", (~random.can[random.d >= least]).sum(), 0)
-    by_d = random.sort_values("d").groupby([*keys, "seed"]).can
+    by_d = random.sort_values("d").groupby(["attention", "n", "T", "seed"]).can
     lost = (by_d.shift(fill_value=False) & ~random.can).sum()
     yield equals("separable in d coordinates but not in more of them", lost, 0)
     # Independent rows: the proof for every selection of the dataset at once.
@@ -144,25 +136,21 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     among = parts["inside"]
     yield equals("d = T − 2, a token inside the simplex of the others: not proved infeasible",
                  (among.problems - among.proved_not).sum(), 0)  # fmt: skip
-    short = small[small.d < small["T"] - 1]
-    yield info(f"of {len(short)} small datasets below T − 1, with an infeasible selection",
-               (short.proved_not > 0).sum())  # fmt: skip
     # Next to the edge of separability rounding decides nothing: one in a thousand may be there.
     # From the bound on such an instance counts as infeasible.
     unknown = (random.problems - random.separable - random.proved_not).sum()
     count = int(small.problems.sum() + among.problems.sum())
     yield at_most("neither solved nor proved infeasible, share", unknown / (len(random) + count),
                   1e-3)  # fmt: skip
-    yield info("largest certified gap", random.gap.max())
     yield Premises(
         len(random) + count,
-        f"{len(random)} instances of Gaussian tokens, one random selection each; {count} problems, "
-        f"all selections of {small.seed.nunique()} datasets of each small size and kind",
+        f"{len(random)} Gaussian instances, one random selection each; {count} problems of small "
+        "datasets, all selections",
         random.gap.max(),
     )
 
 
-def _above(rows: DataFrame) -> Any:
+def _above(rows: Table) -> Any:
     """Whether d is at least the sharper bound."""
     return [d >= sharper(n, T) for n, T, d in zip(rows.n, rows["T"], rows.d, strict=True)]
 

@@ -1,9 +1,10 @@
-"""B: every position of a sequence as a query, over all tokens or those before it."""
+"""B: tokens of the input as queries: the first one, or every position of a sequence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +15,11 @@ from attsvm.experiments.studies.shared.attending_runs import (
     direction_figure,
     last,
 )
-from attsvm.experiments.study import Found, Premises, Study, at_most
+from attsvm.experiments.study import Found, Premises, Study, Table, at_most
 from attsvm.problem.tokens import Tokens
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 MASKS = ("all positions", "causal")
+QUERIES = {"first": "self-attention", "free": "cross-attention"}
 
 
 def sequences(
@@ -43,36 +42,37 @@ def measure(group: Group) -> dict[str, Any]:
     return attending(group.tokens, group.heads, group.seeds, group.run)[0]
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
-    """With and without a mask, runs end at the solution of locally optimal tokens."""
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
+    """Runs of every kind end at the solution of locally optimal tokens."""
     ends = last(table)
-    for mask in MASKS:
-        yield from checks_on_ends(mask, ends[ends["mask"] == mask], thresholds)
+    for kind, rows in ends.groupby("mask" if "mask" in ends else "queries", sort=False):
+        yield from checks_on_ends(QUERIES.get(kind, kind), rows, thresholds)
     yield at_most("largest certified gap", ends.gap.max(), 1e-8)
-    yield Premises(
-        len(ends),
-        f"{len(ends)} runs, each with the problem of the tokens it selects at the end",
-        ends.gap.max(),
-    )
+    yield Premises(len(ends), f"{len(ends)} runs, each with the problem of the tokens it selects "
+                   "at the end", ends.gap.max())  # fmt: skip
 
 
-STUDY = Study(
+attending_study = partial(
+    Study,
+    measure=measure,
+    checks=checks,
+    thresholds={"correlation": 0.99, "local": 0.9},
+    reference="tarzanagh2023svm",
+)
+
+STUDY = attending_study(
     id="B.sequence-attention",
     title="Every position a query",
     kind="question",
     source="measured",
     statement="When every position of a sequence is a query over the shared tokens, with or "
-    "without a causal mask, normalized descent on W ends at the Frobenius max-margin solution of "
-    "locally optimal tokens. The papers treat one query per input and leave this open.",
+    "without a causal mask, normalized descent on W ends at the Frobenius max-margin solution "
+    "of locally optimal tokens. The papers treat one query per input and leave this open.",
     family=sequences,
     grid={"mask": list(MASKS)},
-    run={"S": 3, "L": 6, "d": 12, "lr": 0.1, "steps": 10_000, "start": 0},
+    run={"S": 3, "L": 6, "d": 12, "steps": 10_000},
     seeds=40,
     group=10,
-    measure=measure,
-    checks=checks,
-    thresholds={"correlation": 0.99, "local": 0.9},
     quick={"seeds": 10},
     figure=direction_figure("mask"),
-    reference="tarzanagh2023svm",
 )

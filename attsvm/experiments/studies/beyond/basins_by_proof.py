@@ -10,37 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.arrays import Floats
 from attsvm.api import train
 from attsvm.experiments.group import Group, selected_by
-from attsvm.experiments.studies.shared.longer_walks import WalkRows, walk_on
 from attsvm.experiments.studies.shared.random_instances import drawn
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.studies.shared.rows import stacked_columns, thinned
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.norms import norm_of
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.theory.convergence.prover import Prover, prover
-from attsvm.theory.optima import Optimality, local_optima, optimality
+from attsvm.theory.convergence.prover import prover
+from attsvm.theory.optima import Optimality, local_optima, optimality, score_gaps
+from attsvm.training.path import Path
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
-
-KINDS = ("plane", "slice")
 # Records of each run that are looked at.
 _KEPT = 6
 # A direction with this much room is proved at a norm of a million: e^(−ρ · room) is nothing there.
 _ROOM = 0.01
 # Slack below this is rounding.
 _TIGHT = 1e-7
-
-
-# ---------------------------------------------------------------- starts and their room
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +63,6 @@ class StartPlane:
         turn = 2 * np.pi * (np.arange(angles) + 0.5) / angles
         return StartPlane(tokens, v, np.einsum("ka,kxy->axy", [np.cos(turn), np.sin(turn)], axes))
 
-    def starts(self, norms: Sequence[float]) -> Floats:
-        """(R A, d, dq): all directions at the first norm, then at the next."""
-        W = np.array(norms)[:, None, None, None] * self.directions
-        return W.reshape(-1, *W.shape[2:])
-
 
 def _planar(seed: int, place: int) -> tuple[Tokens, Floats]:
     """A prompt of two entries: two inputs of five tokens, keys and values drawn apart."""
@@ -99,9 +86,10 @@ def limit_room(here: StartPlane, u: Floats, found: Optimality, *, lr: float) -> 
     h < 1/(NL), 1 + slack + ⟨a, f⟩ > ‖a⊥‖‖q‖ of all rows, slack + ⟨a, f⟩ > ‖a⊥‖‖q‖ of better
     tokens and slack + ⟨a, f⟩ > 0 of the other rows that are not tight.
     """
-    alpha = selected_by(here.tokens, u)
-    rows = WalkRows.of([here.tokens], here.v[None], alpha[None])
-    a, good = rows.a.reshape(-1, u.size), rows.gap.ravel() > 0
+    problem, alpha = found.certificate.problem, selected_by(here.tokens, u)
+    D, z = problem.differences(np.arange(problem.m)), problem.queries[problem.query]
+    a = np.einsum("kd,kq->kdq", D, z).reshape(problem.m, -1)
+    good = score_gaps(here.tokens, alpha, here.v)[0][problem.rows[:, 0], problem.rows[:, 2]] > 0
     best = np.asarray(found.certificate.W).ravel()
     square = float(best @ best)
     rho = float(u.ravel() @ best) / square
@@ -130,114 +118,76 @@ def limit_room(here: StartPlane, u: Floats, found: Optimality, *, lr: float) -> 
     return float(max(cone, tube))
 
 
-# ---------------------------------------------------------------- what is measured
-
-
 def measure(
     group: Group, kind: str, shape: Sequence[int], angles: int, norms: Sequence[float],
     beyond: Sequence[float], further: int,
 ) -> dict[str, Any]:  # fmt: skip
     """A row per start, of every direction at every norm; those of `beyond` are not trained.
 
-    able: whether the tokens of the direction are certified locally optimal, best: globally; room:
-    as in `limit_room`, −inf where they are not. proved: at step 0. Of every third of these, lost:
-    the proof does not come out again; left: further longest steps leave the tokens. held: training
-    keeps the tokens at all records that are looked at; end, end_local, end_best: the tokens at its
-    end and their verdicts; later: the end of training is proved.
+    able: whether the tokens of the direction are certified locally optimal; room: as in
+    `limit_room`, −inf where they are not. proved: at step 0; left: of every third of
+    these, whether further longest steps leave the tokens. stays: training
+    keeps the tokens at all records that are looked at, and they are locally optimal; nan untrained.
     """
-    lr, parts = group.run["lr"], []
+    lr, parts, every = group.run["lr"], [], np.array([*norms, *beyond])
     for seed in group.seeds:
         here = StartPlane.of(kind, seed, shape=shape, angles=angles)
         judge = prover(here.tokens, head=here.v, lr=lr)
-        W = here.starts([*norms, *beyond])
-        proved = np.array([judge.prove(M, explain=False).proved for M in W])
-        lost, left = _again(here, judge, W, proved, further)
-        top, ends = _trained(here, W[: len(norms) * angles], lr, group.run["steps"])
+        W = (every[:, None, None, None] * here.directions).reshape(-1, *here.directions.shape[1:])
+        proofs = [judge.prove(M, explain=False) for M in W]
+        proved, left = np.array([proof.proved for proof in proofs]), np.zeros(len(W), dtype=bool)
+        for k in proved.nonzero()[0][::3]:
+            walk = _trained(here, W[[k]], proofs[k].longest_step, further)
+            left[k] = (walk.changed > 0).any()
+        path = _trained(here, W[: len(norms) * angles], lr, group.run["steps"])
+        records = path.matrices()[thinned(path.steps, _KEPT)]
+        seen = np.array([[selected_by(here.tokens, M) for M in record] for record in records])
         tops = np.stack([selected_by(here.tokens, u) for u in here.directions])
         known = {
             alpha: optimality(here.tokens, Selection.of(here.tokens, list(alpha)), here.v)
-            for alpha in {tuple(row) for row in [*tops.tolist(), *top[-1].tolist()]}
+            for alpha in {tuple(row) for row in [*tops.tolist(), *seen[-1].tolist()]}
         }
         first = [known[tuple(alpha)] for alpha in tops.tolist()]
-        last = [known[tuple(alpha)] for alpha in top[-1].tolist()]
         rooms = [
             limit_room(here, u, verdict, lr=lr) if verdict.locally else -np.inf
             for u, verdict in zip(here.directions, first, strict=True)
         ]
-        R, rest = len(norms) + len(beyond), len(W) - len(top[0])
-        trained = np.arange(len(W)) < len(top[0])
-        none = np.zeros(rest, dtype=bool)
-        held = (top == np.tile(tops, (len(norms), 1))).all(axis=(0, 2))
-        later = [judge.prove(M, explain=False).proved for M in ends]
-        gap = max(float(o.certificate.gap) for o in known.values() if o.locally)
+        held = (seen == np.tile(tops, (len(norms), 1))).all(axis=(0, 2))
+        held &= [known[tuple(alpha)].locally is True for alpha in seen[-1].tolist()]
         parts.append({
-            "seed": np.full(len(W), seed),
-            "norm": np.repeat([*norms, *beyond], angles),
-            "angle": np.tile(np.arange(angles), R),
-            "able": np.tile([verdict.locally is True for verdict in first], R),
-            "best": np.tile([bool(verdict.globally) for verdict in first], R),
-            "room": np.tile(rooms, R),
+            "seed": seed,
+            "norm": np.repeat(every, angles),
+            "able": np.tile([verdict.locally is True for verdict in first], len(every)),
+            "room": np.tile(rooms, len(every)),
             "proved": proved,
-            "lost": lost,
             "left": left,
-            "trained": trained,
-            "held": np.append(held, none),
-            "end": np.array([*(" ".join(map(str, row)) for row in top[-1]), *[""] * rest]),
-            "end_local": np.append([verdict.locally is True for verdict in last], none),
-            "end_best": np.append([bool(verdict.globally) for verdict in last], none),
-            "later": np.append(later, none),
-            "gap": np.full(len(W), gap),
+            "stays": np.append(held, np.full(len(W) - len(held), np.nan)),
+            "gap": max(float(o.certificate.gap) for o in known.values() if o.locally),
         })  # fmt: skip
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return stacked_columns(parts)
 
 
-def _trained(here: StartPlane, W: Floats, lr: float, steps: int) -> tuple[Ints, Floats]:
-    """The tokens (r, B, n) at some records of training from W (B, d, dq), and the last W."""
+def _trained(here: StartPlane, W: Floats, lr: float, steps: int) -> Path:
+    """The run from W (B, d, dq)."""
     prompt = here.tokens.queries.shape[1] == 1
-    path = train(
+    return train(
         [here.tokens] * len(W), model="prompt" if prompt else "weight", head=here.v, lr=lr,
         steps=steps, init={"p": W[:, :, 0]} if prompt else {"W": W},
     )  # fmt: skip
-    kept = np.unique(np.linspace(0, len(path.steps) - 1, _KEPT).round().astype(int))
-    seen = path.matrices()[kept]
-    return np.array([[selected_by(here.tokens, M) for M in record] for record in seen]), seen[-1]
 
 
-def _again(
-    here: StartPlane, judge: Prover, W: Floats, proved: Bools, further: int
-) -> tuple[Bools, Bools]:
-    """Every third proof again, and longest steps from it: (not proved, leaves its tokens)."""
-    lost, left = np.zeros(len(W), dtype=bool), np.zeros(len(W), dtype=bool)
-    which = proved.nonzero()[0][::3]
-    proofs = {int(k): judge.prove(W[k], explain=False) for k in which}
-    good = [k for k, proof in proofs.items() if proof.proved]
-    lost[[k for k in proofs if k not in good]] = True
-    if good:
-        walk = walk_on(
-            [here.tokens] * len(good), np.tile(here.v, (len(good), 1)), W[good],
-            np.array([proofs[k].longest_step for k in good]), steps=further,
-        )  # fmt: skip
-        left[good] = walk.least <= 0
-    return lost, left
-
-
-# ---------------------------------------------------------------- what is asked
-
-
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """No start that is proved ends elsewhere; the share proved against the norm, and its limit."""
-    trained = table[table.trained]
-    stays = trained.held & trained.end_local
-    far, largest = (rows[rows.norm == rows.norm.max()] for rows in (table, trained))
+    trained, far = table[table.stays.notna()], table[table.norm == table.norm.max()]
     proved = table.groupby("norm").proved
     shares, falls = proved.mean(), -proved.sum().diff().min()
-    room = (far.room > _ROOM).mean()
+    room = far.room > _ROOM
     yield equals("starts that are proved and do not keep their tokens in training",
-                 (trained.proved & ~stays).sum(), 0)  # fmt: skip
-    yield equals("proofs, every third, that do not come out again", table.lost.sum(), 0)
-    yield equals("of these, starts that leave in further longest steps", table.left.sum(), 0)
+                 (trained.proved & (trained.stays == 0)).sum(), 0)  # fmt: skip
+    yield equals("proved starts, every third, that leave in further longest steps",
+                 table.left.sum(), 0)  # fmt: skip
     yield equals("directions with room that are not proved at the largest norm",
-                 ((far.room > _ROOM) & ~far.proved).sum(), 0)  # fmt: skip
+                 (room & ~far.proved).sum(), 0)  # fmt: skip
     yield at_most("largest fall of the directions proved from a norm to the next", max(0, falls),
                   max(1.0, 0.02 * len(far)))  # fmt: skip
     at_ten = np.interp(1.0, np.log10(shares.index), shares)
@@ -246,23 +196,8 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     yield equals("directions proved whose tokens are not locally optimal",
                  (table.proved & ~table.able).sum(), 0)  # fmt: skip
     yield at_most("share proved at the largest norm less that of directions with room",
-                  shares.iloc[-1] - room, 0.1)  # fmt: skip
-    yield info("share of directions with room", room)
-    yield info("share of directions whose tokens are locally optimal", far.able.mean())
-    yield info("share of ends, from the largest norm trained, that are not locally optimal",
-               1 - largest.end_local.mean())  # fmt: skip
-    for what, best in (("the best", True), ("other locally optimal", False)):
-        yield info(f"largest norm trained: share that ends at {what} tokens",
-                   ((largest.end_best == best) & largest.end_local).mean())  # fmt: skip
-        yield info(f"largest norm trained: share proved to end at {what} tokens",
-                   (largest.proved & (largest.best == best)).mean())  # fmt: skip
-    unproved = largest[largest.held & largest.end_local & ~largest.proved]
-    yield info("largest norm trained: directions held without a proof", len(unproved))
-    yield info("of these, directions proved at the end of training", unproved.later.sum())
-    for norm, share in shares.items():
-        yield info(f"share proved at norm {norm:g}", share)
-    for norm, share in stays.groupby(trained.norm).mean().items():
-        yield info(f"share that training holds at norm {norm:g}", share)
+                  shares.iloc[-1] - room.mean(), 0.1)  # fmt: skip
+    yield info("share of directions with room", room.mean())
     gap, sure = table.gap.max(), int(trained.proved.sum())
     yield at_most("largest certified gap", gap, norm_of("frobenius").tolerance)
     planes = table.groupby(["kind", "seed"]).ngroups
@@ -270,72 +205,6 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
         sure,
         f"{len(trained)} starts round {planes} planes are trained, {sure} of them proved at step 0",
         gap,
-    )
-
-
-def figure(table: DataFrame, study: Study) -> Figure:
-    """Where starts in one plane end, with those that are proved; and shares against the norm."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    shown, (left, right) = panels(2)
-    _draw_map(left, table[table.trained & (table.kind == KINDS[0]) & (table.seed == table.seed[0])])
-    said = {
-        "plane": "prompt, d = 2",
-        "slice": f"slice of W, n, T, d = {', '.join(map(str, study.run['shape']))}",
-    }
-    for k, (kind, rows) in enumerate(table.groupby("kind", sort=False)):
-        trained = rows[rows.trained]
-        held = (trained.held & trained.end_local).groupby(trained.norm).mean()
-        right.semilogx(held, "o--", color=CYCLE[k], markersize=3.5, label=f"{said[kind]}: held")
-        right.semilogx(rows.groupby("norm").proved.mean(), "s-", color=CYCLE[k], markersize=3.5,
-                       label=f"{said[kind]}: proved")  # fmt: skip
-        right.axhline((rows.room > 0).mean(), color=CYCLE[k], linewidth=1, linestyle=":")
-    right.plot([], [], ":", color="#888888", label="directions with room: the limit proved")
-    right.set(xlabel="norm of the start", ylabel="share of starts",
-              title="Held by training, and proved to be")  # fmt: skip
-    right.set_ylim(bottom=0)
-    right.legend(
-        frameon=False, fontsize=7.5, loc="upper left", bbox_to_anchor=(0.0, -0.14), ncols=2
-    )
-    return shown
-
-
-def _draw_map(axes: Axes, rows: DataFrame) -> None:
-    """Rings of starts of one instance, log-spaced, each coloured by the tokens at its end."""
-    from matplotlib.patches import Patch, Wedge
-
-    from attsvm.plotting.studies import CYCLE
-
-    radius = 1 + np.log10(np.sort(rows.norm.unique()))
-    inner = (radius[1:] + radius[:-1]) / 2
-    edges = np.array([1.5 * radius[0] - radius[1] / 2, *inner, 2 * radius[-1] - inner[-1]])
-    names = list(rows.end[rows.end_local].value_counts().index[: len(CYCLE)])
-    wide = 360 / rows.angle.nunique()
-    for start in rows.itertuples():
-        ring = int(np.searchsorted(radius, 1 + np.log10(start.norm)))
-        known = start.end_local and start.end in names
-        axes.add_patch(
-            Wedge(
-                (0, 0), edges[ring + 1], start.angle * wide, (start.angle + 1) * wide,
-                width=edges[ring + 1] - edges[ring],
-                facecolor=CYCLE[names.index(start.end)] if known else "#bbbbbb",
-                alpha=0.95 if start.proved else 0.3, edgecolor="white", linewidth=0.4,
-            )
-        )  # fmt: skip
-    for R in (1, 10, 100):
-        axes.text(1 + np.log10(R), 0, f"{R}", fontsize=7.5, ha="center", va="center")
-    axes.set(xlim=(-edges[-1], edges[-1]), ylim=(-edges[-1], edges[-1]), aspect="equal",
-             xlabel="direction and norm (1, 10, 100) of the start",
-             title="Where prompts end; dark: proved", xticks=[], yticks=[])  # fmt: skip
-    axes.spines[:].set_visible(False)
-    named = [
-        Patch(color=CYCLE[j], label=f"ends at tokens {', '.join(end.split())}")
-        for j, end in enumerate(names)
-    ]
-    if not rows.end_local.all():
-        named.append(Patch(color="#bbbbbb", label="not at locally optimal tokens"))
-    axes.legend(
-        handles=named, frameon=False, fontsize=7.5, loc="upper left", bbox_to_anchor=(0.0, -0.06)
     )
 
 
@@ -348,7 +217,7 @@ STUDY = Study(
     "Along a ray the share that is proved grows with the norm, not to 1 but to the share of "
     "directions that satisfy inequalities without a norm: others go to other tokens, or are held "
     "without a proof.",
-    grid={"kind": list(KINDS)},
+    grid={"kind": ["plane", "slice"]},
     run={
         "shape": [3, 4, 4],
         "angles": 36,
@@ -373,5 +242,14 @@ STUDY = Study(
             "further": 50,
         },
     },
-    figure=figure,
+    figure={
+        "kind": "curves",
+        "x": "norm",
+        "value": {"stays": "held by training", "proved": "proved at step 0"},
+        "panels": "kind",
+        "middle": "mean",
+        "log": "x",
+        "xlabel": "norm of the start",
+        "ylabel": "share of starts (mean, two errors)",
+    },
 )

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from attsvm.experiments.group import Group, gaps_of
-from attsvm.experiments.studies.shared.steepest_runs import arrived, shares, steepest
-from attsvm.experiments.study import Found, Note, Premises, Study, at_least, at_most, info
+from attsvm.experiments.group import Group
+from attsvm.experiments.studies.shared.steepest_runs import certified_shares, steepest
+from attsvm.experiments.study import Found, Note, Premises, Study, Table, at_least, at_most
 from attsvm.theory.measures import rank
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 NORMS = ("spectral", "nuclear", "frobenius")
 
@@ -25,27 +22,19 @@ def measure(group: Group, run: str, start: int) -> dict[str, Any]:
     """
     model, width = ("weight", 0) if run == "weight" else ("factored", int(run.split()[1]))
     W = steepest(group, model, "spectral", start=start, width=width).matrices()[-1]
-    found = {norm: group.solved(group.best, norm) for norm in NORMS}
-    return {
-        **{f"share_{norm}": shares(W, solved) for norm, solved in found.items()},
-        "arrived": arrived(W, found["spectral"]),
-        "rank": np.array([float(rank(np.asarray(c.W))) for c in found["spectral"]]),
-        "gap": np.max([gaps_of(solved) for solved in found.values()], axis=0),
-    }
+    ranks = [float(rank(np.asarray(c.W))) for c in group.solved(group.best, "spectral")]
+    return {**certified_shares(group, W, NORMS), "rank": np.array(ranks)}
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """From the width of the solution's rank on, the spectral share is that of the weight."""
     medians = table.groupby("run", sort=False)[[f"share_{norm}" for norm in NORMS]].median()
-    least = table.groupby("run", sort=False).share_spectral.min()
     ranks = table[table.run == "weight"]["rank"]
     whole = medians.share_spectral["weight"]
     yield at_least("weight: median spectral share", whole, thresholds["share"])
-    yield info("largest rank of the certified spectral solutions", ranks.max())
     judged = 0
     for run, (own, *others) in medians.drop("weight").iterrows():
         if int(run.split()[1]) < ranks.max():
-            yield info(f"{run}, below the rank: median spectral share", own)
             continue
         judged += len(ranks)
         yield at_least(f"{run}: median spectral share", own, thresholds["share"])
@@ -53,16 +42,11 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
                        0.0)  # fmt: skip
         yield at_most(f"{run}: distance of the median share to the weight's", abs(own - whole),
                       0.02)  # fmt: skip
-        yield info(f"{run}: least spectral share", least[run])
-    counts = table.groupby("run", sort=False).arrived.sum()
-    for run, count in counts.items():
-        yield info(f"{run}: runs that select the best tokens", count)
     yield at_most("largest certified gap", table.gap.max(), 1e-6)
     text = f"{judged} runs of width at least the solutions' largest rank, {int(ranks.max())}"
     yield Premises(judged, text, table.gap.max())
-    astray = [f"{run} {len(ranks) - n}" for run, n in counts.items() if n < len(ranks)]
-    if astray:
-        yield Note("runs that end at other tokens count with share 0: " + ", ".join(astray))
+    if not table.arrived.all():
+        yield Note(f"{(~table.arrived).sum()} runs end at other tokens and count with share 0")
 
 
 STUDY = Study(

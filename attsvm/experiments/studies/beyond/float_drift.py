@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,19 +11,13 @@ from attsvm.api import train
 from attsvm.experiments.group import Group, cosine
 from attsvm.experiments.studies.shared.attending_runs import selected_problems, uniform_starts
 from attsvm.experiments.studies.shared.published import EPS, plain_run, published_family
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, info
+from attsvm.experiments.studies.shared.rows import stacked_columns, thinned
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most
 from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.measures import correlation
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
-
-# The runs: exact gradients, the published formula without its eps, and with it.
+# Beside exact gradients: the published formula without its eps, and with it.
 PLAIN = {"plain": 0.0, "plain with eps": EPS}
-RUNS = ("exact", *PLAIN)
-# Records of each run in the table.
-_KEPT = 40
 
 
 def measure(group: Group, start: int) -> dict[str, Any]:
@@ -36,7 +30,7 @@ def measure(group: Group, start: int) -> dict[str, Any]:
     d = group.tokens[0].d
     first = uniform_starts(group.seeds, {"W": (d, d)}, start)
     path = train(group.tokens, head=group.heads, lr=lr, steps=steps, init=first)
-    keep = np.unique(np.linspace(0, len(path.steps) - 1, _KEPT).round().astype(int))
+    keep = thinned(path.steps)
     marks = path.steps[keep]
     weights = {"exact": path.weights["W"][keep]}
     for name, eps in PLAIN.items():
@@ -46,26 +40,26 @@ def measure(group: Group, start: int) -> dict[str, Any]:
     parts = []
     for name, W in weights.items():
         found = solve_many(selected_problems(group.tokens, W[-1]))
-        cosines = [[cosine(M, c) for M in W[:, b]] for b, c in enumerate(found)]
-        parts.append({
-            "seed": np.repeat(group.seeds, len(keep)),
-            "run": np.full(len(keep) * len(group), name),
-            "step": np.tile(marks, len(group)),
-            "way": np.tile(lr * marks, len(group)),
-            "size": np.linalg.norm(W, axis=(2, 3)).T.ravel(),
-            "cosine": np.array(cosines).ravel(),
-            "apart": np.asarray(correlation(W, weights["exact"])).T.ravel(),
-            "gap": np.repeat([float(c.gap) for c in found], len(keep)),
-        })  # fmt: skip
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        parts += [
+            {
+                "seed": seed,
+                "run": name,
+                "step": marks,
+                "way": lr * marks,
+                "size": np.linalg.norm(W[:, b], axis=(1, 2)),
+                "cosine": np.array([cosine(M, found[b]) for M in W[:, b]]),
+                "apart": correlation(W[:, b], weights["exact"][:, b]),
+                "gap": float(found[b].gap),
+            }
+            for b, seed in enumerate(group.seeds)
+        ]
+    return stacked_columns(parts)
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Exact: the certified direction. Plain: another one, or no way made beyond eps."""
     end = {name: rows for name, rows in table[table.step == table.step.max()].groupby("run")}
     length = {name: rows["size"].median() / rows.way.max() for name, rows in end.items()}
-    wrong = table[(table.run == "plain") & (table.apart < 0.99) & (table.step > 0)]
-    first = wrong.groupby("seed").step.min().reindex(end["plain"].seed, fill_value=np.inf)
     yield at_least("exact: median cosine to the certified direction",
                    end["exact"].cosine.median(), thresholds["exact"])  # fmt: skip
     yield at_most("plain: median cosine to the certified direction",
@@ -74,32 +68,11 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
                    (end["plain"].apart < 0.99).mean(), 0.99)  # fmt: skip
     yield at_least("exact: ‖W‖ as a share of the way made", length["exact"], 0.9)
     yield at_most("plain with eps: ‖W‖ as a share of the way made", length["plain with eps"], 0.5)
-    yield info("plain: median recorded iteration by which it is wrong", first.median())
-    yield info("plain with eps: median cosine", end["plain with eps"].cosine.median())
-    yield info("exact: least cosine", end["exact"].cosine.min())
-    yield info("plain: least cosine", end["plain"].cosine.min())
     yield at_most("largest certified gap of the exact runs", end["exact"].gap.max(), 1e-9)
     count = len(end["exact"])
     yield Premises(
         count, f"{count} published instances, one start each, three arithmetics", table.gap.max()
     )
-
-
-def figure(table: DataFrame, study: Study) -> Figure:
-    """Cosine to the certified direction and length of W over the iterations."""
-    from attsvm.plotting.studies import CYCLE, band, panels
-
-    drawn, (left, right) = panels(2)
-    for k, name in enumerate(RUNS):
-        rows = table[(table.run == name) & (table.step > 0)]
-        for ax, value in ((left, "cosine"), (right, "size")):
-            values = rows.pivot(index="step", columns="seed", values=value)
-            band(ax, values.index, values, colour=CYCLE[k], label=name)
-    left.set(xscale="log", xlabel="iteration", ylabel="cosine to the certified direction",
-             title="Direction (median, middle half)")  # fmt: skip
-    right.set(xscale="log", yscale="log", xlabel="iteration", ylabel="‖W‖", title="Length")
-    right.legend(frameon=False)
-    return drawn
 
 
 STUDY = Study(
@@ -118,5 +91,16 @@ STUDY = Study(
     checks=checks,
     thresholds={"exact": 0.999, "plain": 0.9},
     quick={"seeds": 10, "run": {"lr": 1.0, "steps": 3000}},
-    figure=figure,
+    figure={
+        "kind": "curves",
+        "x": "step",
+        "value": {"cosine": "cosine to the certified direction", "size": "‖W‖"},
+        "apart": True,
+        "lines": "run",
+        "where": lambda table: table.step > 0,
+        "band": "half",
+        "log": "x",
+        "xlabel": "iteration",
+        "ylabel": "median, middle half",
+    },
 )

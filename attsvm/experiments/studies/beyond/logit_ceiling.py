@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.experiments.group import Group, gaps_of, norms_of
+from attsvm.experiments.studies.shared.rows import stacked_columns, thinned
 from attsvm.experiments.studies.shared.steepest_runs import RATES, steepest
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, info
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, info
 from attsvm.norms import norm_of
 from attsvm.training.optimizers import schedule_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
 
 # Model and optimizer: the norm of a block's step, and the norm of W in which the gap is bounded.
 CASES = {
@@ -26,8 +23,6 @@ CASES = {
     "factored ngd": ("frobenius", "nuclear"),
     "factored spectral": ("spectral", "spectral"),
 }
-# Records of each run in the table.
-_KEPT = 40
 
 
 def measure(group: Group, case: str, start: int) -> dict[str, Any]:
@@ -40,7 +35,7 @@ def measure(group: Group, case: str, start: int) -> dict[str, Any]:
     step, whole = CASES[case]
     decay = group.run["decay"]
     path = steepest(group, model, optimizer, start=start, decay=decay)
-    keep = np.unique(np.linspace(0, len(path.steps) - 1, _KEPT).round().astype(int))
+    keep = thinned(path.steps)
     steps = path.steps[keep]
     found = group.solved(group.best, whole)
     norm, over, reach = norm_of(step), [], np.ones((len(keep), len(group)))
@@ -49,16 +44,18 @@ def measure(group: Group, case: str, start: int) -> dict[str, Any]:
         radius = _radius(steps, sizes[0], RATES[model], decay)
         over.append(np.divide(sizes, radius, out=np.zeros_like(sizes), where=radius > 0))
         reach = reach * radius
-    leads = [[float(c.problem.margins(M).min()) for M in W] for W, c in
-             zip(path.matrices()[keep].swapaxes(0, 1), found, strict=True)]  # fmt: skip
-    return {
-        "seed": np.repeat(group.seeds, len(keep)),
-        "step": np.tile(steps, len(group)),
-        "lead": np.array(leads).ravel(),
-        "ceiling": (reach / norms_of(found)).T.ravel(),
-        "over": np.max(over, axis=0).T.ravel(),
-        "gap": np.repeat(gaps_of(found), len(keep)),
-    }
+    W, ceiling, most = path.matrices()[keep], reach / norms_of(found), np.max(over, axis=0)
+    return stacked_columns([
+        {
+            "seed": seed,
+            "step": steps,
+            "lead": np.array([found[b].problem.margins(M).min() for M in W[:, b]]),
+            "ceiling": ceiling[:, b],
+            "over": most[:, b],
+            "gap": gaps_of(found)[b],
+        }
+        for b, seed in enumerate(group.seeds)
+    ])  # fmt: skip
 
 
 def _radius(steps: Ints, first: Floats, lr: float, decay: float) -> Floats:
@@ -69,7 +66,7 @@ def _radius(steps: Ints, first: Floats, lr: float, decay: float) -> Floats:
     return left * first + added
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Norms and gaps stay below their bounds at every record, and end near them."""
     near, last = thresholds["attained"], table.step.max()
     half = table.step[table.step >= last / 2].min()
@@ -82,7 +79,6 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
         ends = held[held.step == last]
         yield at_least(f"{case}: median gap over its ceiling at the end",
                        (ends.lead / ends.ceiling).median(), near)  # fmt: skip
-        yield info(f"{case}: runs that select the best tokens", (ends.lead > 0).sum())
         grown, went = (_growth(some, half, last) for some in (held, free))
         yield info(f"{case}: growth of the gap over the second half, with decay",
                    grown.lead.median())  # fmt: skip
@@ -104,30 +100,10 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     )
 
 
-def _growth(rows: DataFrame, half: int, last: int) -> DataFrame:
+def _growth(rows: Table, half: int, last: int) -> Table:
     """Each instance's values at the last step over those at half of the steps."""
     by_step = rows.set_index(["step", "seed"])[["lead", "ceiling"]]
     return by_step.loc[last] / by_step.loc[half]
-
-
-def figure(table: DataFrame, study: Study) -> Figure:
-    """The least selection gap over its last ceiling, with and without decay."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    drawn, axes = panels(len(CASES), sharey=True, figsize=(12, 4.2))
-    for ax, (case, rows) in zip(axes, table.groupby("case", sort=False), strict=True):
-        held = rows[rows.decay > 0]
-        top = held[held.step == held.step.max()].set_index("seed").ceiling
-        some = (("with decay", held), ("without decay", rows[rows.decay == 0]))
-        for k, (label, each) in enumerate(some):
-            shares = each.pivot(index="step", columns="seed", values="lead") / top
-            ax.plot(shares.median(axis=1), color=CYCLE[k], label=label)
-        ceiling = held.pivot(index="step", columns="seed", values="ceiling") / top
-        ax.plot(ceiling.median(axis=1), "k--", linewidth=1, label="ceiling")
-        ax.set(xlabel="step", title=case, ylim=(-0.1, 1.6))
-    axes[0].set_ylabel("least selection gap / last ceiling (median)")
-    drawn.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
-    return drawn
 
 
 def _cases(weight: float, factored: float) -> list[tuple[str, float]]:
@@ -160,5 +136,13 @@ STUDY = Study(
         "seeds": 3,
         "run": {"steps": 1500},
     },
-    figure=figure,
+    figure={
+        "kind": "curves",
+        "x": "step",
+        "value": {"lead": "gap", "ceiling": "ceiling"},
+        "lines": "decay",
+        "panels": "case",
+        "band": "half",
+        "ylabel": "least selection gap (median, middle half)",
+    },
 )

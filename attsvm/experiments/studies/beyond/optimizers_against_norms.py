@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from attsvm.experiments.group import Group, gaps_of
-from attsvm.experiments.studies.shared.steepest_runs import NORMS, arrived, shares, steepest
-from attsvm.experiments.study import Found, Note, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.group import Group
+from attsvm.experiments.studies.shared.steepest_runs import NORMS, certified_shares, steepest
+from attsvm.experiments.study import Found, Note, Premises, Study, Table, at_least, at_most, equals
 from attsvm.theory.landscape import equal_scores
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # (model, optimizer) and the norm its margin is expected to be largest in, "" where none is solved
 # here.
@@ -31,28 +28,15 @@ def measure(group: Group, row: str, start: int = 1) -> dict[str, Any]:
     """The certified share of the best margin in each norm; 0 at other tokens than the best."""
     model, optimizer = row.split()
     W = steepest(group, model, optimizer, start=start).matrices()[-1]
-    found = {norm: group.solved(group.best, norm) for norm in NORMS}
-    return {
-        **{f"share_{norm}": shares(W, solved) for norm, solved in found.items()},
-        "arrived": arrived(W, found["frobenius"]),
-        "equal_scores": np.array([
-            equal_scores(t, v) for t, v in zip(group.tokens, group.heads, strict=True)
-        ]),
-        "gap": np.max([gaps_of(solved) for solved in found.values()], axis=0),
-    }  # fmt: skip
+    same = [equal_scores(t, v) for t, v in zip(group.tokens, group.heads, strict=True)]
+    return {**certified_shares(group, W, NORMS), "equal_scores": np.array(same)}
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Row maxima at the expected norms, and near 1 there."""
     shares = table.groupby("row", sort=False)[[f"share_{norm}" for norm in NORMS]].median()
-    counts = table.groupby("row", sort=False).arrived.agg(["sum", "count"])
-    for row, own in ROWS.items():
+    for row, own in filter(all, ROWS.items()):
         values = shares.loc[row].to_numpy()
-        yield info(f"{row}: runs that select the best tokens", counts["sum"][row])
-        if not own:
-            largest = NORMS[int(values.argmax())]
-            yield info(f"{row}: largest median share, in {largest}", values.max())
-            continue
         place = NORMS.index(own)
         lead = values[place] - np.delete(values, place).max()
         yield at_least(f"{row}: median margin share in {own}", values[place], thresholds["share"])
@@ -65,9 +49,8 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
         inside, f"{inside} of {len(once)} instances separable, with equal non-optimal scores",
         table.gap.max(),
     )  # fmt: skip
-    astray = [f"{r} {c['count'] - c['sum']}" for r, c in counts.iterrows() if c["sum"] < c["count"]]
-    if astray:
-        yield Note("runs that end at other tokens count with share 0: " + ", ".join(astray))
+    if not table.arrived.all():
+        yield Note(f"{(~table.arrived).sum()} runs end at other tokens and count with share 0")
 
 
 STUDY = Study(

@@ -8,35 +8,24 @@ fixed by the theorems and by earlier runs on other draws (docs/convergence-evide
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from scipy.stats import hypergeom
 
-from attsvm._utils.arrays import Floats, Ints
+from attsvm._utils.arrays import Floats
 from attsvm.api import train
 from attsvm.certificate import Certificate
 from attsvm.experiments.group import Group, selected_by
 from attsvm.experiments.studies.shared.attending_runs import selected_problems
-from attsvm.experiments.studies.shared.first_proofs import (
-    BEFORE,
-    FIRST,
-    LAST,
-    LATER,
-    first_proved,
-)
-from attsvm.experiments.studies.shared.longer_walks import walk_on
+from attsvm.experiments.studies.shared.first_proofs import BEFORE, FIRST, LAST, LATER, first_proved
 from attsvm.experiments.studies.shared.plain_descent import smoothness
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals, info
-from attsvm.problem.tokens import Tokens
+from attsvm.experiments.studies.shared.rows import stacked_columns
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.solvers.solve_many import solve_many
-from attsvm.theory.convergence import ConvergenceProof
 from attsvm.theory.convergence.prover import Prover, prover
 from attsvm.theory.optima import score_gaps
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
+from attsvm.training.path import Path
 
 # Proved runs of so many, within so many steps, on other draws.
 EARLIER = {
@@ -51,14 +40,12 @@ MEDIANS = {"2x3x3": 14.0, "3x4x4": 26.0, "6x8x10": 52.7, "10x10x15": 123.0, "20x
 ONE_SIZE = (6, 8, 10)
 # What must not be seen of a proof, by the column that counts it.
 FAULTS = {
-    "again": "saved proofs that do not come out again",
     "refused": "proofs, every third, that their own recheck refuses",
     "earlier": "runs that are proved one record earlier than said",
     "left": "saved records after a proof with another selection",
     "above": "saved records above a proved bound",
     "uncertified": "proved runs without a certified solution at their last tokens",
     "walked_away": "proved runs that leave their selection in further steps of the longest length",
-    "walked_above": "records of these above a proved bound",
 }
 
 
@@ -78,24 +65,22 @@ def measure(group: Group, start: int, further: int, block: int) -> dict[str, Any
     tokens, heads = [group.tokens[b] for b in which], group.heads[which]
     seeds = [group.seeds[b] for b in which]
     lr = np.array([run["lr"] or 1 / smoothness(t, v) for t, v in zip(tokens, heads, strict=True)])
-    steps, W = _trained(tokens, heads, seeds, start, lr, run)
-    found = solve_many(selected_problems(tokens, W[-1]), "frobenius" if p == 2 else f"l{p:g}")
-    runs = []
-    for b, (t, v, best) in enumerate(zip(tokens, heads, found, strict=True)):
-        judge = prover(t, head=v, optimizer=optimizer, lr=float(lr[b]))
-        runs.append(_seen(seeds[b], judge, steps, W[:, b], best))
-    rows, proofs = [row for row, _ in runs], [proof for _, proof in runs]
-    sure = [b for b, proof in enumerate(proofs) if proof.proved]
-    if sure:
-        walk = walk_on(
-            [tokens[b] for b in sure], heads[sure], np.stack([proofs[b].W for b in sure]),
-            np.array([proofs[b].longest_step for b in sure]), steps=further, p=p,
-            plain=optimizer == "gd",
-        )  # fmt: skip
-        for j, b in enumerate(sure):
-            rows[b]["walked_away"] = int(walk.least[j] <= 0)
-            rows[b]["walked_above"] = _walked_above(proofs[b], found[b], walk.W[:, j])
-    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    paths = [
+        train(
+            t, head=v, optimizer=optimizer, lr=float(each), steps=run["steps"],
+            init={"W": np.random.default_rng([start, seed]).standard_normal((1, t.d, t.d))},
+        )
+        for t, v, each, seed in zip(tokens, heads, lr, seeds, strict=True)
+    ]  # fmt: skip
+    ends = np.stack([path.weights["W"][-1, 0] for path in paths])
+    found = solve_many(selected_problems(tokens, ends), "frobenius" if p == 2 else f"l{p:g}")
+    judges = [
+        prover(t, head=v, optimizer=optimizer, lr=float(each))
+        for t, v, each in zip(tokens, heads, lr, strict=True)
+    ]
+    return stacked_columns([
+        _seen(seeds[b], judge, paths[b], found[b], further) for b, judge in enumerate(judges)
+    ])  # fmt: skip
 
 
 def _power(optimizer: str) -> float:
@@ -103,93 +88,52 @@ def _power(optimizer: str) -> float:
     return float(optimizer.partition(":")[2] or 2.0)
 
 
-def _seen(
-    seed: int, judge: Prover, steps: Ints, W: Floats, best: Certificate
-) -> tuple[dict[str, Any], ConvergenceProof]:
-    """The row of a run W (R, d, d), without further steps, and its first proof."""
-    places, proved = first_proved(judge, W)
+def _seen(seed: int, judge: Prover, run: Path, best: Certificate, further: int) -> dict[str, Any]:
+    """The row of a run and of further steps from its first proof."""
+    steps, W = run.steps, run.weights["W"][:, 0]
+    places, _ = first_proved(judge, W)
     seen = np.ascontiguousarray(W[places])
     proof = judge.prove(seen[FIRST], explain=False)
     tokens, kept = proof.tokens, selected_by(proof.tokens, seen[FIRST])
     row: dict[str, Any] = {
-        "seed": seed, "proved": bool(proof.proved), "norm": np.nan, "step": np.nan, "theorem": "",
-        "kept": " ".join(map(str, kept)), "pressed": np.nan, "gap": np.nan, "wide": np.nan,
-        **dict.fromkeys(FAULTS, 0),
+        "seed": seed, "size": "x".join(map(str, tokens.X.shape)), "proved": bool(proof.proved),
+        "theorem": "", "kept": " ".join(map(str, kept)), **dict.fromkeys(FAULTS, 0),
+        **dict.fromkeys(("norm", "pressed", "gap", "wide"), np.nan),
     }  # fmt: skip
-    row["again"] = int(proof.proved != proved)
     if not proof.proved:
-        return row, proof
+        return row
     p = _power(proof.optimizer)
     norm = float((np.abs(seen[FIRST]) ** p).sum() ** (1 / p))
-    row |= {"norm": norm, "step": steps[places[FIRST]], "theorem": str(proof.theorem)}
+    row |= {"norm": norm, "theorem": str(proof.theorem)}
     row["refused"] = int(seed % 3 == 0 and not proof.verify())
     if places[BEFORE] < places[FIRST]:
         row["earlier"] = int(judge.prove(seen[BEFORE], explain=False).proved)
+    path = train(
+        tokens, head=proof.head, optimizer=proof.optimizer, lr=proof.longest_step, steps=further,
+        init={"W": proof.W},
+    )  # fmt: skip
+    row["walked_away"] = int((path.changed > 0).any())
     row["uncertified"] = int(best.W is None)
     if best.W is None:
-        return row, proof
+        return row
     row |= {"gap": float(best.gap), "wide": float(best.gap) / best.norm.tolerance}
     for r in (LATER, LAST):
         row["left"] += int((selected_by(tokens, seen[r]) != kept).any())
         bound = float(proof.bound(steps[places[r]] - steps[places[FIRST]]))
         row["above"] += int(np.isfinite(bound) and _above(seen[r], best, bound))
-    row["pressed"] = _pressed(tokens, proof.head, kept, best, norm)
-    return row, proof
-
-
-def _trained(
-    tokens: list[Tokens], heads: Floats, seeds: Sequence[int], start: int, lr: Floats,
-    run: dict[str, Any],
-) -> tuple[Ints, Floats]:  # fmt: skip
-    """The steps (R,) and the weights (R, B, d, d): one stack, or one by one where lr differs."""
-    d, B = tokens[0].d, len(tokens)
-    W = np.stack([np.random.default_rng([start, seed]).standard_normal((d, d)) for seed in seeds])
-    parts = [slice(0, B)] if run["lr"] else [slice(b, b + 1) for b in range(B)]
-    paths = [
-        train(
-            tokens[part], head=heads[part], optimizer=run["optimizer"], lr=float(lr[part][0]),
-            steps=run["steps"], init={"W": W[part]},
-        )
-        for part in parts
-    ]  # fmt: skip
-    return paths[0].steps, np.concatenate([path.weights["W"] for path in paths], axis=1)
-
-
-def _angle(W: Floats, V: Floats) -> float:
-    """The angle of two directions, without cancellation."""
-    apart = float(np.linalg.norm(W / np.linalg.norm(W) - V / np.linalg.norm(V)))
-    return float(2 * np.arcsin(min(apart / 2, 1.0)))
+    gaps, rows = score_gaps(tokens, kept, proof.head)[0], best.problem.rows
+    better = gaps[rows[:, 0], rows[:, 2]] < 0
+    row["pressed"] = float(norm / best.upper * (best.margins[better] - 1).min(initial=np.inf))
+    return row
 
 
 def _above(W: Floats, best: Certificate, bound: float) -> bool:
     """Whether 1 − corr(W, W^mm) is above the bound, W^mm within the certificate's own angle."""
-    known = np.arccos(np.clip(best.lower / best.upper, -1, 1)) + 1e-12
-    return _angle(W, np.asarray(best.W)) > 2 * np.arcsin(np.sqrt(min(bound, 2.0) / 2)) + known
-
-
-def _walked_above(proof: ConvergenceProof, best: Certificate, walk: Floats) -> int:
-    """The records (R, d, d) of further steps that are above the bound of a tube."""
-    if proof.theorem != "tube" or best.W is None:
-        return 0
     V = np.asarray(best.W)
-    heights = np.einsum("rxy,xy->r", walk, V) / (V**2).sum()
-    bounds = proof.constants["rate"] / heights**2 * (1 + 1e-6)
-    return sum(_above(M, best, float(bound)) for M, bound in zip(walk, bounds, strict=True))
-
-
-def _pressed(tokens: Tokens, v: Floats, alpha: Ints, best: Certificate, norm: float) -> float:
-    """‖W‖/N times the least slack, at the solution, of a token with a better score."""
-    gaps, _ = score_gaps(tokens, alpha, v)
-    rows = best.problem.rows
-    better = gaps[rows[:, 0], rows[:, 2]] < 0
-    return float(norm / best.upper * (best.margins[better] - 1).min(initial=np.inf))
-
-
-def as_few(few: int, of: int, earlier: int, of_earlier: int) -> float:
-    """The chance of so few or fewer here if both shares were one (hypergeometric)."""
-    every = comb(of + of_earlier, few + earlier)
-    ways = (comb(of, k) * comb(of_earlier, few + earlier - k) for k in range(few + 1))
-    return sum(ways) / every
+    apart = float(np.linalg.norm(W / np.linalg.norm(W) - V / np.linalg.norm(V)))
+    known = np.arccos(np.clip(best.lower / best.upper, -1, 1)) + 1e-12
+    allowed = np.arcsin(np.sqrt(min(bound, 2.0) / 2)) + known / 2
+    return bool(np.arcsin(min(apart / 2, 1.0)) > allowed)
 
 
 def _median(norms: Any) -> float:
@@ -197,47 +141,45 @@ def _median(norms: Any) -> float:
     return float(norms.fillna(np.inf).median())
 
 
-def _factor(ratio: float) -> float:
-    return max(ratio, 1 / ratio)
-
-
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Every proof again; nothing proved has left; shares and norms beside the earlier ones."""
     for name, text in FAULTS.items():
         yield equals(text, table[name].sum(), 0)
-    cells = ["n", "T", "d", "optimizer", "lr", "steps"]
-    for (n, T, d, optimizer, lr, steps), rows in table.groupby(cells, sort=False):
-        size = f"{n}x{T}x{d}"
+    cells = table.groupby(["size", "optimizer", "lr", "steps"], sort=False)
+    for (size, optimizer, lr, steps), rows in cells:
         name = f"{size} {optimizer} {lr:g}" if lr else f"{size} {optimizer} 1/L"
         yield info(f"{name}: share proved in {steps:,} steps", rows.proved.mean())
         if name in EARLIER and steps >= EARLIER[name][2]:
             few, of, _ = EARLIER[name]
-            chance = as_few(int(rows.proved.sum()), len(rows), few, of)
+            # The chance of so few or fewer here if both shares were one.
+            chance = hypergeom.cdf(rows.proved.sum(), of + len(rows), few + rows.proved.sum(),
+                                   len(rows))  # fmt: skip
             yield at_least(f"{name}: chance of so few, were it {few} of {of}", chance, 1e-3)
         if optimizer == "ngd" and lr == 0.1:
             earlier = MEDIANS[size]
+            ratio = _median(rows.norm) / earlier
             yield at_most(f"{name}: factor between the median norm at the proof and {earlier:g}",
-                          _factor(_median(rows.norm) / earlier), 2)  # fmt: skip
+                          max(ratio, 1 / ratio), 2)  # fmt: skip
     yield from _law(table)
     by = table.theorem[table.proved].value_counts()
     yield at_most("largest certified gap over the tolerance of its norm", table.wide.max(), 1)
     yield Premises(
         int(by.sum()),
-        f"{len(table)} runs in {table.groupby(cells).ngroups} cells, {by.sum()} proved: "
+        f"{len(table)} runs in {cells.ngroups} cells, {by.sum()} proved: "
         + ", ".join(f"{word} {count}" for word, count in by.items()),
         table.gap.max(),
     )
 
 
-def _law(table: DataFrame) -> Iterator[Found]:
+def _law(table: Table) -> Iterator[Found]:
     """When the proof comes: the step matters little until it is long, the nearest rival much."""
     normalized = table[table.optimizer == "ngd"]
-    runs = normalized.set_index(["n", "T", "d", "seed", "lr"])[["norm", "kept"]].unstack("lr")
+    runs = normalized.set_index(["size", "seed", "lr"])[["norm", "kept"]].unstack("lr")
     same = runs[runs["kept", 0.02] == runs["kept", 0.1]]
     short = (same["norm", 0.02] / same["norm", 0.1]).median()
     yield at_most("factor between the norms at the proof, step 0.02 against 0.1, median",
-                  _factor(short), 1.25)  # fmt: skip
-    one = runs.loc[ONE_SIZE].norm
+                  max(short, 1 / short), 1.25)  # fmt: skip
+    one = runs.loc["x".join(map(str, ONE_SIZE))].norm
     yield at_least("norm at the proof, step 1 over 0.1, one size, ratio of medians",
                    _median(one[1.0]) / _median(one[0.1]), 2)  # fmt: skip
     pressed = normalized[normalized.lr != 1].pressed.dropna()
@@ -245,40 +187,10 @@ def _law(table: DataFrame) -> Iterator[Found]:
     what = "‖W‖ · slack of the nearest better token / N at the proof, median"
     yield at_least(what, rivals.median(), 3)
     yield at_most("the same", rivals.median(), 12)
-    yield info("the same, least", rivals.min())
-    yield info("the same, largest", rivals.max())
-    yield info("share of these proved runs with a better token", len(rivals) / max(len(pressed), 1))
     plain = table[table.optimizer == "gd"].groupby("lr").proved.mean()
     if {0.0, 50.0} <= set(plain.index):
         yield at_least("plain descent: share proved at step 50 less that at 1/L",
                        plain[50.0] - plain[0.0], 0.1)  # fmt: skip
-
-
-def figure(table: DataFrame, study: Study) -> Figure:
-    """The share of runs proved against the norm, and the median norm against the step."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    drawn, (left, right) = panels(2)
-    normalized = table[table.optimizer == "ngd"]
-    for k, (size, rows) in enumerate(normalized.groupby(["n", "T", "d"], sort=False)):
-        name, usual = f"n, T, d = {', '.join(map(str, size))}", rows[rows.lr == 0.1].norm
-        inside = np.sort(usual.dropna())
-        left.step([*inside[:1], *inside], np.arange(len(inside) + 1) / len(usual), where="post",
-                  color=CYCLE[k], label=f"{name} ({len(inside)} of {len(usual)})")  # fmt: skip
-        by_step = rows.groupby("lr").norm
-        right.loglog(by_step.apply(_median), "o-", color=CYCLE[k], markersize=4, label=name)
-        for lr, norms in by_step:
-            ends = norms.fillna(np.inf).quantile([0.25, 0.75], interpolation="nearest")
-            right.plot([lr, lr], np.minimum(ends, norms.max()), color=CYCLE[k], linewidth=3,
-                       alpha=0.25)  # fmt: skip
-    left.set(xscale="log", ylim=(0, 1.03), xlabel="‖W‖ (normalized descent, steps of 0.1)",
-             ylabel="share of runs proved to converge",
-             title="From which norm on a run is proved")  # fmt: skip
-    right.set(xlabel="length of a step", ylabel="‖W‖ at the first proof: median, middle half",
-              title="Long steps are proved later")  # fmt: skip
-    left.legend(frameon=False, fontsize=7.5, loc="upper left", bbox_to_anchor=(0.0, -0.14), ncols=2)
-    right.legend(frameon=False, fontsize=7.5, loc="upper left")
-    return drawn
 
 
 def _cells(
@@ -324,5 +236,16 @@ STUDY = Study(
         "seeds": 3,
         "run": {"further": 100, "block": 2},
     },
-    figure=figure,
+    figure={
+        "kind": "curves",
+        "x": "lr",
+        "value": {"proved": "share of runs proved", "norm": "‖W‖ at the first proof"},
+        "apart": True,
+        "lines": "size",
+        "where": {"optimizer": "ngd"},
+        "log": "x",
+        "xlabel": "length of a step",
+        "ylabel": "",
+    },
+    tolerances={"wide": 1e-3},
 )

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
-from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.arrays import Bools, Ints
 from attsvm.api import train
 from attsvm.experiments.group import Group, selected_by
 from attsvm.experiments.studies.shared.attending_runs import uniform_starts
 from attsvm.experiments.studies.shared.published import published_family
-from attsvm.experiments.study import Found, Note, Premises, Study, at_least, at_most, equals, info
+from attsvm.experiments.studies.shared.rows import stacked_columns, thinned
+from attsvm.experiments.study import Found, Note, Premises, Study, Table, at_least, at_most, equals
 from attsvm.norms import norm_of
 from attsvm.problem.selection import Selection
-from attsvm.problem.tokens import Tokens
-from attsvm.theory.optima import Optimality, optimality, score_gaps
+from attsvm.theory.optima import optimality
 from attsvm.theory.outcome import DECIDED
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
-
-# Records of each run in the table.
-_KEPT = 60
 _KINDS = {True: "local", False: "wrong", None: "unknown"}
 
 
@@ -40,7 +35,7 @@ def measure(group: Group, start: int, judged_at: int, sure: float) -> dict[str, 
     d, run = group.tokens[0].d, group.run
     first = uniform_starts(group.seeds, {"W": (d, d)}, start)
     path = train(group.tokens, head=group.heads, lr=run["lr"], steps=run["steps"], init=first)
-    kept = np.unique(np.linspace(0, len(path.steps) - 1, _KEPT).round().astype(int))
+    kept = thinned(path.steps, 60)
     at = int(np.argmax(path.steps >= judged_at))
     parts = []
     for seed, t, v, W in zip(
@@ -48,45 +43,23 @@ def measure(group: Group, start: int, judged_at: int, sure: float) -> dict[str, 
     ):
         top = np.stack([selected_by(t, M) for M in W])
         logits = np.einsum("ntd,rdq,nq->rnt", np.asarray(t.keys), W, t.queries)
-        s = np.exp(logits - logits.max(axis=2, keepdims=True))
-        s /= s.sum(axis=2, keepdims=True)
+        s = softmax(logits, axis=2)
         least = s.max(axis=2).min(axis=1)
         begin, last, after = _longest_stay(path.steps, top, least >= sure)
-        stay, early, end = (_verdict(t, v, top[k]) for k in (last, at, -1))
+        stay, early, end = (optimality(t, Selection.of(t, top[k]), v) for k in (last, at, -1))
         i = int((top[last] != top[-1]).argmax())
         a, b = top[last, i], top[-1, i]
         moved = bool((top[at] != top[-1]).any())
-        about = {
-            "seed": seed, "input": i, "token": a, "winner": b,
-            "first": path.steps[begin], "last": path.steps[last], "left": path.steps[after],
-            "stay_kind": _KINDS[stay.locally], "stay_score_gap": stay.score_gap,
-            "stay_gap": float(stay.certificate.gap),
+        parts.append({
+            "seed": seed, "first": path.steps[begin], "last": path.steps[last],
+            "left": path.steps[after], "step": path.steps[kept],
+            "probability": s[kept, i, a], "lead": logits[kept, i, a] - logits[kept, i, b],
+            "stay_kind": _KINDS[stay.locally], "stay_gap": float(stay.certificate.gap),
             "early_kind": _KINDS[early.locally] if least[at] >= DECIDED else "not saturated",
             "early_gap": float(early.certificate.gap), "moved": moved,
-            "nearest": _nearest(t, v, top[at], early) if moved else np.nan,
             "end_kind": _KINDS[end.locally], "end_gap": float(end.certificate.gap),
-        }  # fmt: skip
-        parts.append({
-            **{name: np.repeat(value, len(kept)) for name, value in about.items()},
-            "step": path.steps[kept],
-            "probability": s[kept, i, a],
-            "lead": logits[kept, i, a] - logits[kept, i, b],
         })  # fmt: skip
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def _verdict(tokens: Tokens, v: Floats, alpha: Ints) -> Optimality:
-    return optimality(tokens, Selection.of(tokens, alpha), v)
-
-
-def _nearest(tokens: Tokens, v: Floats, alpha: Ints, verdict: Optimality) -> float:
-    """The least margin, at the certified direction, over a token with a better score."""
-    if verdict.certificate.W is None:
-        return float("nan")
-    gaps, _ = score_gaps(tokens, alpha, v)
-    rows = verdict.certificate.problem.rows
-    better = gaps[rows[:, 0], rows[:, 2]] < 0
-    return float(verdict.certificate.margins[better].min(initial=np.inf))
+    return stacked_columns(parts)
 
 
 def _longest_stay(steps: Ints, top: Ints, sure: Bools) -> tuple[int, int, int]:
@@ -103,26 +76,15 @@ def _longest_stay(steps: Ints, top: Ints, sure: Bools) -> tuple[int, int, int]:
     return best
 
 
-def _watched(table: DataFrame, count: int) -> DataFrame:
+def _watched(table: Table, count: int) -> Table:
     """The runs with the longest stays, one row each."""
     runs = table.drop_duplicates("seed").assign(stay=lambda rows: rows["last"] - rows["first"])
     return runs.sort_values("stay", ascending=False, kind="stable").head(count)
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
-    """A long stay on tokens certified wrong is left, and every run ends at certified ones.
-
-    A selection certified locally optimal can be left as well, while a better token is nearly tight
-    and the norm is not yet large: how many do is noted.
-    """
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
+    """A long stay on tokens certified wrong is left, and every run ends at certified ones."""
     runs, watched = table.drop_duplicates("seed"), _watched(table, thresholds["watched"])
-    for run in watched.itertuples():
-        yield equals(f"seed {run.seed}: certified locally optimal at the end",
-                     run.end_kind == "local", 1)  # fmt: skip
-        yield info(f"seed {run.seed}: iterations at probability 1.000000", run.stay)
-        yield info(f"seed {run.seed}: left by iteration", run.left)
-        yield info(f"seed {run.seed}: least score gap to a tight neighbour while it stays",
-                   run.stay_score_gap)  # fmt: skip
     wrong = watched[watched.stay_kind == "wrong"]
     yield at_least("longest stay at probability 1.000000 on certified wrong tokens, iterations",
                    wrong.stay.max() if len(wrong) else 0, thresholds["long"])  # fmt: skip
@@ -132,9 +94,6 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     yield equals("saturated runs at certified wrong tokens that do not leave them",
                  (~other.moved).sum(), 0)  # fmt: skip
     lost = local[local.moved]
-    yield info("saturated runs at certified wrong tokens", len(other))
-    yield info("saturated runs at certified locally optimal tokens", len(local))
-    yield info("of these, runs that leave them all the same", len(lost))
     saturated = runs[runs.early_kind != "not saturated"]
     gap = max(watched.stay_gap.max(), watched.end_gap.max(), saturated.early_gap.max())
     yield at_most("largest certified gap", gap, norm_of("frobenius").tolerance)
@@ -148,35 +107,10 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     if len(lost):
         yield Note(
             f"{len(lost)} of {len(local)} runs leave tokens that are certified locally optimal: "
-            "the verdict is on the limit of large norms, and a better token is nearly tight "
-            f"(margin {lost.nearest.min():.4f} where tight is 1) while the norm is still moderate"
+            "the verdict is on the limit of large norms, and the norm is still moderate"
         )
 
 
-def figure(table: DataFrame, study: Study) -> Figure:
-    """The probability of the token that is left, and its lead over the one that wins."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    drawn, (left, right) = panels(2)
-    for k, run in enumerate(_watched(table, study.thresholds["watched"]).itertuples()):
-        rows = table[(table.seed == run.seed) & (table.step > 0)]
-        left.semilogx(rows.step, rows.probability, color=CYCLE[k],
-                      label=f"seed {run.seed}, input {run.input}, token {run.token}")  # fmt: skip
-        label = f"seed {run.seed}: token {run.token} over token {run.winner}"
-        right.semilogx(rows.step, rows.lead, color=CYCLE[k], label=label)
-        right.axvspan(run.first, run.last, 0.02 + 0.03 * k, 0.045 + 0.03 * k, color=CYCLE[k],
-                      alpha=0.5, linewidth=0)  # fmt: skip
-    right.axhline(0.0, color="#888888", linewidth=0.8, label="neither leads")
-    left.set(xlabel="iteration", ylabel="probability of the token that is left",
-             title="Saturated, then gone")  # fmt: skip
-    right.set(xlabel="iteration (bars: at probability 1.000000)", ylabel="lead in logits",
-              title="The lead grows, turns and falls")  # fmt: skip
-    for ax in (left, right):
-        ax.legend(frameon=False, fontsize=7.5, loc="upper left")
-    return drawn
-
-
-# Thousands: two of them.
 _JUDGED_AT = 2000
 
 STUDY = Study(
@@ -196,5 +130,15 @@ STUDY = Study(
     thresholds={"watched": 3, "long": 1000, "judged_at": _JUDGED_AT},
     # Ten seeds with the two longest stays among them.
     quick={"first": 30, "seeds": 10, "run": {"steps": 9000}, "thresholds": {"watched": 1}},
-    figure=figure,
+    figure={
+        "kind": "curves",
+        "x": "step",
+        "value": {"probability": "probability of a token that is left", "lead": "its lead"},
+        "apart": True,
+        "lines": "seed",
+        "where": lambda table: (table.step > 0) & table.seed.isin(_watched(table, 3).seed),
+        "log": "x",
+        "xlabel": "iteration",
+        "ylabel": "",
+    },
 )

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attsvm.experiments.group import Group, cosine, selected_by, share
 from attsvm.experiments.studies.c.joint_mirror import EXPONENTS, instance, problems
 from attsvm.experiments.studies.shared.mirror_runs import norm_name
-from attsvm.experiments.study import (
-    Found,
-    Note,
-    Premises,
-    Study,
-    at_least,
-    at_most,
-    equals,
-    info,
-)
+from attsvm.experiments.studies.shared.rows import stacked_columns
+from attsvm.experiments.study import Found, Note, Premises, Study, Table, at_least, at_most, equals
 from attsvm.norms import norm_of
 from attsvm.problem.selection import Selection
 from attsvm.solvers.solve import solve
@@ -28,16 +20,12 @@ from attsvm.solvers.solve_sets import support_inputs
 from attsvm.theory.landscape import label_margin_constant
 from attsvm.theory.regularization_path.paths import regpath
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
-
 
 def measure(group: Group, p: str, radii: list[float], power: float, starts: int) -> dict[str, Any]:
     """The path of one exponent at the tokens of the largest label margin, by radius of W.
 
-    cosine_, share_: of W and v with their certified solutions; size_: norms over the radii; rival:
-    the least norm of the next selection's decoder over the best one's; inside: the premises hold.
+    cosine_, share_: of W and v with their certified solutions; size_: norms over the radii;
+    inside: the premises hold, of which the label-margin constant is estimated from above.
     """
     tokens, norm = instance(), norm_of(norm_name(p))
     selections = [list(a) for a in product(range(tokens.T), repeat=tokens.n)]
@@ -45,25 +33,20 @@ def measure(group: Group, p: str, radii: list[float], power: float, starts: int)
     k = int(np.argmin([c.upper for c in labels]))
     keep = Selection.of(tokens, selections[k])
     best = {"W": solve(problems(selections[k])["W"], norm), "v": labels[k]}
-    rival = min(c.lower for c in labels if c.W is not None and c is not labels[k])
     path = regpath(
         tokens, model="joint-weight", norm=norm_name(p), radii=radii, keep=keep,
         second=lambda R: R**power, starts=starts,
     )  # fmt: skip
-    nu = label_margin_constant(tokens, keep, norm=norm).constant
+    nu = label_margin_constant(tokens, keep, norm=norm)
     inside = nu > 0 and bool(support_inputs(tokens, keep, norm=norm).all())
-    rows = len(radii)
     columns: dict[str, Any] = {
-        "seed": np.full(rows, group.seeds[0]),
+        "seed": group.seeds[0],
         "radius": np.array(radii),
-        "tokens": np.full(rows, " ".join(map(str, selections[k]))),
         "right": np.array([
             (selected_by(tokens, M) == keep.indices).sum() for M in path.weights["W"]
         ]),
-        "constant": np.full(rows, nu),
-        "rival": np.full(rows, rival / labels[k].upper),
-        "inside": np.full(rows, inside),
-        "gap": np.full(rows, max(float(c.gap) for c in best.values())),
+        "inside": inside,
+        "gap": max(float(c.gap) for c in best.values()),
     }  # fmt: skip
     matrices = {"W": path.weights["W"], "v": path.weights["v"][..., None]}
     sizes = {"W": np.array(radii), "v": np.array(radii) ** power}
@@ -71,63 +54,42 @@ def measure(group: Group, p: str, radii: list[float], power: float, starts: int)
         columns[f"cosine_{part}"] = np.array([cosine(M, best[part]) for M in given])
         columns[f"share_{part}"] = np.array([share(M, best[part]) for M in given])
         columns[f"size_{part}"] = np.array([float(norm.value(M)) for M in given]) / sizes[part]
-    return columns
+    return stacked_columns([columns])
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """At the last radius W and v are at their certified directions, on the edge of their balls."""
     inside = 0
     for p, rows in table.groupby("p", sort=False):
         first, end = rows.iloc[0], rows.iloc[-1]
-        inside += bool(end.inside)
-        found = [
-            equals(f"p = {p}: inputs that select the tokens of the largest label margin", end.right,
-                   instance().n),
-            *(at_least(f"p = {p}: {what} of {part}", end[f"{name}_{part}"], thresholds[name])
-              for part in ("W", "v")
-              for name, what in (("cosine", "cosine"), ("share", "margin share"))),
-            equals(f"p = {p}: ‖W‖/R", end.size_W, 1.0, within=1e-6),
-            equals(f"p = {p}: ‖v‖/r", end.size_v, 1.0, within=1e-6),
-            at_most(f"p = {p}: 1 − cosine of W, last over first radius",
-                    (1 - end.cosine_W) / (1 - first.cosine_W), 0.1),
-            info(f"p = {p}: label-margin constant, estimated from above", end.constant),
-            info(f"p = {p}: least norm of the next selection's decoder over the best one's",
-                 end.rival),
-        ]  # fmt: skip
-        for one in found:
-            yield one if end.inside else info(f"{one.what}, outside", one.seen)
+        if not end.inside:
+            continue
+        inside += 1
+        yield equals(f"p = {p}: inputs that select the tokens of the largest label margin",
+                     end.right, instance().n)  # fmt: skip
+        for part, ball in (("W", "R"), ("v", "r")):
+            yield at_least(f"p = {p}: cosine of {part}", end[f"cosine_{part}"],
+                           thresholds["cosine"])  # fmt: skip
+            yield at_least(f"p = {p}: margin share of {part}", end[f"share_{part}"],
+                           thresholds["share"])  # fmt: skip
+            yield equals(f"p = {p}: ‖{part}‖/{ball}", end[f"size_{part}"], 1.0, within=1e-6)
+        yield at_most(f"p = {p}: 1 − cosine of W, last over first radius",
+                      (1 - end.cosine_W) / (1 - first.cosine_W), 0.1)  # fmt: skip
     gap = table.gap.max(skipna=False)
     yield at_most("largest certified gap", gap, 1e-6)
     count = table.p.nunique()
     yield Premises(
         inside,
-        f"{inside} of {count} exponents inside the premises: a positive label-margin constant "
-        "(estimated from above by sampling) and every input supporting the decoder, at the tokens "
-        "of the largest label margin",
+        f"{inside} of {count} exponents inside the premises: a positive label-margin constant, and "
+        "every input supports the decoder, at the tokens of the largest label margin",
         gap,
     )
     if inside < count:
         yield Note(
             "outside the premises are the exponents whose decoder some input does not support, "
-            "such as p = 1.1, which likes a decoder of one entry: the general form has a relaxed "
-            "problem there, and with r = √R the path ends at the unrelaxed one all the same"
+            "such as p = 1.1: the general form has a relaxed problem there, and with r = √R the "
+            "path ends at the unrelaxed one all the same"
         )
-
-
-def figure(table: DataFrame, study: Study) -> Figure:
-    """1 − cosine of W and v over R, by exponent."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    drawn, (left, right) = panels(2, sharey=True)
-    for colour, (p, rows) in zip(CYCLE, table.groupby("p", sort=False), strict=False):
-        name = f"p = {p}, tokens ({rows.tokens.iloc[0].replace(' ', ', ')})"
-        for axes, part in ((left, "W"), (right, "v")):
-            off = (1 - rows[f"cosine_{part}"]).clip(lower=1e-12)
-            axes.loglog(rows.radius, off, ".-", color=colour, label=name)
-    left.set(xlabel="R", ylabel="1 − cosine to the certified direction", title="Attention W")
-    right.set(xlabel="R (radius of v: √R)", title="Decoder v")
-    left.legend(frameon=False, fontsize=7.5)
-    return drawn
 
 
 STUDY = Study(
@@ -145,7 +107,16 @@ STUDY = Study(
     checks=checks,
     thresholds={"cosine": 0.999, "share": 0.99},
     quick={"run": {"radii": [1.0, 30.0, 1000.0], "starts": 1}},
-    figure=figure,
+    figure={
+        "kind": "curves",
+        "x": "radius",
+        "value": {"1 - cosine_W": "attention W", "1 - cosine_v": "decoder v"},
+        "apart": True,
+        "lines": "p",
+        "log": "xy",
+        "xlabel": "R (radius of v: √R)",
+        "ylabel": "1 − cosine to the certified direction",
+    },
     reference="julistiono2024mirror",
     published=True,
 )

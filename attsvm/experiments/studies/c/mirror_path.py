@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from attsvm._utils.arrays import Floats
 from attsvm.experiments.group import Group, cosine, selected_by, share
 from attsvm.experiments.studies.shared.mirror_runs import norm_name
 from attsvm.experiments.studies.shared.published import published_family
-from attsvm.experiments.study import Found, Premises, Study, at_least, at_most, equals
+from attsvm.experiments.studies.shared.rows import columns_of
+from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
 from attsvm.norms import norm_of
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.regularization_path.ball import stationarity
@@ -23,15 +24,9 @@ from attsvm.training.models import model_of
 from attsvm.training.models.gradient.batch import Batch
 from attsvm.training.models.model import Evaluation, evaluate
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
-
 # Of the exponent whose ball has the sharpest corners one instance in six, two radii and one start.
 FEW = "1.1"
-COLUMNS = (
-    "seed", "multiple", "separable", "right", "cosine", "share", "residual", "size", "gain", "gap",
-)  # fmt: skip
+NONE = dict.fromkeys(("multiple", "cosine", "share", "residual", "size", "gain"), np.nan)
 
 
 def measure(group: Group, p: str, multiples: list[float], starts: int) -> dict[str, Any]:
@@ -46,11 +41,7 @@ def measure(group: Group, p: str, multiples: list[float], starts: int) -> dict[s
     best = group.solved(group.best, norm_name(p), where=chosen)
     rows: list[dict[str, Any]] = []
     for b in np.flatnonzero(chosen):
-        about = {
-            **dict.fromkeys(COLUMNS, np.nan),
-            "seed": group.seeds[b],
-            "gap": float(best[b].gap),
-        }
+        about = {"seed": group.seeds[b], "gap": float(best[b].gap)}
         about |= {"separable": best[b].W is not None, "right": False}
         if best[b].W is None:
             rows.append(about)
@@ -74,7 +65,7 @@ def measure(group: Group, p: str, multiples: list[float], starts: int) -> dict[s
                 "size": float(norm.value(W)) / (least * m) - 1,
                 "gain": excess(there.logs[0]).log - excess(here.logs[0]).log,
             })  # fmt: skip
-    return {name: np.array([row[name] for row in rows]) for name in COLUMNS}
+    return columns_of(rows, {"seed": 0, "separable": False, "right": False, "gap": np.nan, **NONE})
 
 
 def _at(tokens: Tokens, v: Any, W: Floats) -> Evaluation:
@@ -88,7 +79,7 @@ def _at(tokens: Tokens, v: Any, W: Floats) -> Evaluation:
     )
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """Stationary points of the ball, no worse than the certified direction, ending in it."""
     sure = table[table.separable]
     for p, rows in sure.groupby("p", sort=False):
@@ -110,23 +101,6 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     yield at_most("largest certified gap", gap, 1e-6)
     judged, total = (rows.groupby("p").seed.nunique().sum() for rows in (sure, table))
     yield Premises(int(judged), f"{judged} of {total} separable for the best tokens", gap)
-
-
-def figure(table: DataFrame, study: Study) -> Figure:
-    """What is missing in cosine and in margin share, over R, by exponent."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    drawn, (left, right) = panels(2)
-    for colour, (p, paths) in zip(CYCLE, table.groupby("p", sort=False), strict=False):
-        for k, (_, rows) in enumerate(paths.groupby("seed")):
-            label = f"p = {p}, each instance" if k == 0 else None
-            for axes, values in ((left, rows.cosine), (right, rows.share)):
-                axes.loglog(rows.multiple, (1 - values).clip(lower=1e-12), ".-", color=colour,
-                            linewidth=1, label=label)  # fmt: skip
-    left.set(xlabel="R / least norm", ylabel="1 − cosine", title="Direction")
-    right.set(xlabel="R / least norm", ylabel="1 − certified margin share", title="Margin")
-    left.legend(frameon=False)
-    return drawn
 
 
 STUDY = Study(
@@ -151,7 +125,17 @@ STUDY = Study(
         "grid": {"p": ["1.75", "2", "3"]},
         "run": {"multiples": [1.0, 30.0, 1000.0], "starts": 1},
     },
-    figure=figure,
+    figure={
+        "kind": "curves",
+        "x": "multiple",
+        "value": {"1 - cosine": "direction", "1 - share": "margin"},
+        "apart": True,
+        "lines": "p",
+        "where": {"separable": True},
+        "log": "xy",
+        "xlabel": "R / least norm",
+        "ylabel": "1 − cosine, 1 − certified margin share",
+    },
     reference="tarzanagh2023svm",
     theorem="B v1, Theorem 9",
 )

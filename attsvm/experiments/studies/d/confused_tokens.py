@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,32 +12,22 @@ from attsvm._utils.arrays import Floats
 from attsvm.datasets.sentences import realizable
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared import sentence_runs as shared
-from attsvm.experiments.studies.shared.exact_columns import (
-    ExactColumns,
-    Given,
-    add_entries,
-    scattered_kinds,
-    small_set,
-)
+from attsvm.experiments.studies.shared.exact_columns import ExactColumns, Given, small_set
 from attsvm.experiments.study import (
     EXAMPLE,
     Found,
     Note,
     Premises,
     Study,
+    Table,
     at_least,
     at_most,
     equals,
-    info,
 )
 from attsvm.next_token.order import KINDS
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.training.train import Stages
+from attsvm.next_token.training.train import Stages, two_stages
 from attsvm.next_token.unseen import PAIRS, answer_unseen, kinds_in_order
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
 
 # Small sets; the last token is in no sentence.
 EXAMPLES: dict[str, tuple[int, Given]] = {
@@ -55,32 +45,22 @@ HOW = ("strict", "tied", "reversed")
 EVERY = 40
 
 
-def measure(
-    group: Group,
-    data: str,
-    vocabulary: int,
-    length: int,
-    count: int,
-    trained: int,
-    steps: Sequence[int],
-    rates: Sequence[float],
-) -> dict[str, Any]:
+def measure(group: Group, data: str, trained: int) -> dict[str, Any]:
     """What is found of the solution of every set; both stages on some of them."""
     rows = shared.LongTable()
     for seed in group.seeds if data == "drawn" else (EXAMPLE,):
         if data in EXAMPLES:
             sentences = small_set(*EXAMPLES[data])
         else:
-            drawn = realizable(vocabulary, length, count, seed)
-            sentences = Sentences.of(drawn, vocabulary=vocabulary)
+            drawn = realizable(shared.TOKENS, 4, 68, seed)
+            sentences = Sentences.of(drawn, vocabulary=shared.TOKENS)
         one = ExactColumns(sentences)
         rows.add(seed, _solved(one))
-        add_entries(rows, seed, one)
         if data in EXAMPLES:
             asked = EXAMPLES[data][1][0][0][-1]
             rows.add(seed, {"as worked out": one.U.get(asked) == COLUMNS[data]})
         if data in EXAMPLES or seed % EVERY < trained:
-            stages = shared.staged(sentences, steps, rates)
+            stages = two_stages(sentences)
             rows.add(seed, {"wrong signs": one.wrong_signs(stages.W_kq)})
             rows.add(seed, _pairs(one, "after training", stages.W_kq))
             if data == "reversal":
@@ -102,24 +82,19 @@ def _solved(one: ExactColumns) -> dict[str, Any]:
         "part sum": _sums(one),
         "off": one.off,
         "gap": one.found.gap,
-        "non-optimal": len(low),
-        "non-optimal at 0": sum(v == 0 for v in low),
         **_pairs(one, "in the solution"),
     }
 
 
 def _pairs(one: ExactColumns, when: str, W: Floats | None = None) -> dict[str, Any]:
     """Pairs of kinds strict, tied and reversed: of the solution, or of W."""
-    total = np.zeros((len(PAIRS), len(HOW)))
+    total = dict.fromkeys((f"pairs {how} {when}" for how in HOW), 0)
     for q, u in one.U.items():
-        column = np.array([float(v) for v in u]) if W is None else W[:, q]
+        column = np.array(u, dtype=float) if W is None else W[:, q]
         found = kinds_in_order(one.orders[q], column, accuracy=1e-9 if W is None else 0.0)
-        total += [[found[pair].strict, found[pair].tied, found[pair].reversed] for pair in PAIRS]
-    return {
-        f"{a} over {b}: pairs {how} {when}": number
-        for (a, b), row in zip(PAIRS, total, strict=True)
-        for how, number in zip(HOW, row, strict=True)
-    }
+        for how in HOW:
+            total[f"pairs {how} {when}"] += sum(getattr(found[pair], how) for pair in PAIRS)
+    return total
 
 
 def _idle(one: ExactColumns) -> int:
@@ -141,24 +116,20 @@ def _sums(one: ExactColumns) -> float:
 
 
 def _add_reversal(rows: shared.LongTable, seed: int, stages: Stages) -> None:
-    """The answers of the trained model on two unseen sentences, and the column while it trains."""
-    words = np.array([[1, 3, 4], [3, 5, 4]])  # confused and optimal; optimal and never seen
+    """The answer of the trained model on an unseen sentence, and the column while it trains."""
+    words = np.array([[1, 3, 4]])  # a confused and an optimal token, and the query
     answer = answer_unseen(words, stages.W_ov, stages.W_kq, np.eye(6))
-    rows.add(seed, {"answer": answer.output[0], "attention": answer.mass[1]})
+    rows.add(seed, {"answer": answer.output[0]})
     path = stages.attention
     rows.run(seed, path.steps, {f"token {x}": path.weights["W_kq"][:, 0, x, 4] for x in range(6)})
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     """The weak optimizer, exactly; then ties and reversals, in the solution and after training."""
     every = shared.numbers_of(table)
     ok = every[every.inside == 1]
     trained = ok[ok["wrong signs"].notna()]
-    drawn = ok[ok.data == "drawn"]
     reversal = ok[ok.data == "reversal"].squeeze()
-
-    def pairs(rows: DataFrame, how: str, when: str) -> float:
-        return float(sum(rows[f"{a} over {b}: pairs {how} {when}"].sum() for a, b in PAIRS))
 
     yield equals("optimal tokens below 0", ok["below 0"].sum(), 0)
     yield equals("non-optimal tokens above 0", ok["above 0"].sum(), 0)
@@ -171,20 +142,15 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
     yield equals(what, every["as worked out"].sum(), len(EXAMPLES))
     what = "trained entries whose sign is not that of their kind"
     yield equals(what, trained["wrong signs"].sum(), 0)
-    tied, back = (pairs(ok, how, "in the solution") for how in HOW[1:])
-    learned = pairs(trained, "reversed", "after training")
+    before, after = (
+        [int(rows[f"pairs {how} {when}"].sum()) for how in HOW]
+        for rows, when in ((ok, "in the solution"), (trained, "after training"))
+    )
+    (_, tied, back), learned = before, after[2]
     yield at_least("pairs of kinds tied in the solution", tied, 1)
     yield at_least("pairs of kinds reversed in the solution", back, 1)
     yield at_least("pairs of kinds reversed after training", learned, 1)
     yield equals("five tokens: the trained model answers by the confused one", reversal.answer, 2)
-    for a, b in PAIRS:
-        for how in HOW:
-            name = f"{a} over {b}: pairs {how} in the solution"
-            yield info(name, ok[name].sum())
-    share = drawn["non-optimal at 0"].sum() / max(drawn["non-optimal"].sum(), 1)
-    yield info("drawn sets: share of non-optimal tokens at exactly 0", share)
-    what = "five tokens: attention on the optimal token beside a non-comparable one"
-    yield info(what, reversal.attention)
     gap = float(np.max(every.gap.array))
     yield at_most("largest certified gap", gap, 1e-9)
     beyond = int(ok.confused.sum())
@@ -195,39 +161,13 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
         f"{int(ok['columns'].sum())} columns in exact arithmetic",
         gap,
     )
-    total, after = (
-        int(sum(pairs(rows, how, when) for how in HOW))
-        for rows, when in ((ok, "in the solution"), (trained, "after training"))
-    )
     yield Note(
-        f"Of {total} pairs that the ordering of kinds puts one over the other, {int(tied)} tie in "
-        f"the solution and {int(back)} are reversed, all of these with a confused token. After "
-        f"training {int(learned)} of {after} are reversed: a confused token of a long chain is "
-        "above an optimal one whose constraints are slack. With the query 4, the sentences 0 1 4, "
+        f"Of {sum(before)} pairs that the ordering of kinds puts one over the other, {tied} tie in "
+        f"the solution and {back} are reversed, all of these with a confused token; after training "
+        f"{learned} of {sum(after)} are reversed. With the query 4, the sentences 0 1 4, "
         "1 2 4, 2 4, 3 4 and the optimal tokens 0, 1, 2, 3 the exact column is "
         "(3/2, 1/2, −1/2, 0, −3/2)."
     )
-
-
-def figure(table: DataFrame, study: Study) -> Figure:
-    """The entries of the drawn sets by kind, and the five-token example as it is trained."""
-    from attsvm.plotting.studies import CYCLE, panels
-
-    drawn, (left, right) = panels(2)
-    sets = table[table.data == "drawn"]
-    scattered_kinds(left, sets, (KINDS[0], KINDS[1], KINDS[3], KINDS[2]))
-    left.set(title=f"{sets.seed.nunique()} drawn sets")
-    kinds = ("optimal", "confused", "confused", "optimal", "non-optimal", "non-comparable")
-    for x, kind in enumerate(kinds):
-        curve = shared.curves_of(table, f"token {x}").iloc[1:, 0]
-        right.plot(curve.index, curve, color=CYCLE[x], label=f"{x}: {kind}",
-                   linestyle="-" if x != 5 else ":")  # fmt: skip
-    right.set_xscale("log")
-    right.set_yscale("symlog", linthresh=0.1)
-    right.set(xlabel="update of the second stage", ylabel="entry of W_kq (linear within 0.1)",
-              title="The example: token 1 passes token 3")  # fmt: skip
-    right.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return drawn
 
 
 STUDY = Study(
@@ -240,19 +180,22 @@ STUDY = Study(
     "strictly just where a constraint of the token has a multiplier above 0. Confused tokens may "
     "be anywhere: some pairs of kinds tie, and some are reversed, also after training.",
     grid={"data": ["drawn", *EXAMPLES]},
-    run={
-        "vocabulary": 20,
-        "length": 4,
-        "count": 68,
-        "trained": 5,
-        "steps": [2000, 4000],
-        "rates": [0.2, 0.05],
-    },
+    run={"trained": 5},
     seeds=40,
     group=10,
     measure=measure,
     checks=checks,
     quick={"seeds": 6, "run": {"trained": 1}},
-    figure=figure,
+    figure={
+        "kind": "curves",
+        "x": "x",
+        "value": "value",
+        "lines": "quantity",
+        "where": lambda table: table["x"] > 0,
+        "log": "x",
+        "xlabel": "update of the second stage",
+        "ylabel": "entry of W_kq",
+        "title": "Token 1, confused, passes token 3, optimal",
+    },
     reference="huang2024nexttoken",
 )

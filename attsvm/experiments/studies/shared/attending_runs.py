@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,8 @@ from attsvm.api import train
 from attsvm.certificate import Certificate
 from attsvm.experiments.group import cosine, selected_by, share
 from attsvm.experiments.studies.shared.random_instances import attention
-from attsvm.experiments.study import Check, at_least, info
+from attsvm.experiments.studies.shared.rows import stacked_columns, thinned
+from attsvm.experiments.study import Check, Table, at_least, info
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
@@ -20,12 +21,6 @@ from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.optima import verdict_on
 from attsvm.theory.outcome import DECIDED
 from attsvm.training.optimizers.optimizer import Blocks
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-# Records of a run in the table, at most.
-RECORDS = 24
 
 
 def uniform_starts(seeds: Sequence[int], shapes: dict[str, tuple[int, int]], start: int) -> Blocks:
@@ -75,48 +70,38 @@ def attending(
     d, dq = stack[0].d, stack[0].queries.shape[1]
     first = uniform_starts(seeds, {"W": (d, dq)}, run["start"])
     path = train(stack, head=heads, lr=run["lr"], steps=run["steps"], init=first)
-    rows = np.unique(np.linspace(0, len(path.steps) - 1, RECORDS).round().astype(int))
+    rows = thinned(path.steps, 24)
     W = path.weights["W"][rows]
     found = solve_many(selected_problems(stack, W[-1]))
-    correlations = np.array([
-        [cosine(M, c) for M in W[:, b]] for b, c in enumerate(found)
+    columns = stacked_columns([
+        {
+            "seed": seed,
+            "step": path.steps[rows],
+            "correlation": (correlations := np.array([cosine(M, c) for M in W[:, b]])),
+            "away": 1 - correlations,
+            "end": end_of(stack[b], heads[b], W[-1, b], c),
+            "share": share(W[-1, b], c),
+            "gap": float(c.gap),
+        }
+        for b, (seed, c) in enumerate(zip(seeds, found, strict=True))
     ])  # fmt: skip
-    ends = [
-        end_of(tokens, v, M, c) for tokens, v, M, c in zip(stack, heads, W[-1], found, strict=True)
-    ]
-    shares = [share(M, c) for M, c in zip(W[-1], found, strict=True)]
-    columns = {
-        "seed": np.repeat(seeds, len(rows)),
-        "step": np.tile(path.steps[rows], len(seeds)),
-        "correlation": correlations.ravel(),
-        "away": 1 - correlations.ravel(),
-        "end": np.repeat(ends, len(rows)),
-        "share": np.repeat(shares, len(rows)),
-        "gap": np.repeat([float(c.gap) for c in found], len(rows)),
-    }
     return columns, W[-1]
 
 
-def last(table: DataFrame) -> DataFrame:
+def last(table: Table) -> Table:
     """The rows of the last step."""
     return table[table.step == table.step.max()]
 
 
-def checks_on_ends(name: str, ends: DataFrame, thresholds: Any) -> Iterator[Check]:
+def checks_on_ends(name: str, ends: Table, thresholds: Any) -> Iterator[Check]:
     """The checks on one family of runs, from its rows of the last step."""
     places = ends.end.value_counts(normalize=True)
-    counts = ends.end.value_counts()
     local = places.get("global", 0.0) + places.get("local", 0.0)
     yield at_least(f"{name}: mean correlation to the solution of the selected tokens",
                    ends.correlation.mean(skipna=False), thresholds["correlation"])  # fmt: skip
     yield at_least(f"{name}: share of runs that end at locally optimal tokens", local,
                    thresholds["local"])  # fmt: skip
     yield info(f"{name}: share of runs that end at the best tokens", places.get("global", 0.0))
-    yield info(f"{name}: runs saturated on tokens that are not locally optimal",
-               counts.get("saturated", 0))  # fmt: skip
-    yield info(f"{name}: runs undecided or unknown",
-               counts.get("undecided", 0) + counts.get("unknown", 0))  # fmt: skip
-    yield info(f"{name}: mean certified margin share", ends.share.mean())
 
 
 def direction_figure(lines: str, xlabel: str = "step") -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,15 +10,11 @@ from attsvm._utils.arrays import Floats
 from attsvm.certificate import Certificate
 from attsvm.certificate.exact import exact_tight
 from attsvm.datasets.sentences import closed, unconfused
-from attsvm.experiments.studies.shared.sentence_runs import LongTable
+from attsvm.experiments.studies.shared.sentence_runs import TOKENS
 from attsvm.next_token.order import KINDS, Order, orders
 from attsvm.next_token.problems import solve_attention
 from attsvm.next_token.realizable import realizability
 from attsvm.next_token.sentences import Sentences
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 # The tokens of each sentence, its query last, and its optimal token.
 Given = list[tuple[list[int], int]]
@@ -31,15 +26,13 @@ def small_set(N: int, given: Given) -> Sentences:
     return Sentences.of(lines + [[*words, (best + 1) % N] for words, best in given], vocabulary=N)
 
 
-def star_set(
-    data: str, seed: int, *, vocabulary: int, length: tuple[int, int], count: int, longest: int
-) -> Sentences:
+def star_set(data: str, seed: int) -> Sentences:
     """A set without confused tokens: "unconfused", or "closed" under prefixes."""
     if data == "closed":
-        drawn = closed(vocabulary, longest, seed=seed)
+        drawn = closed(TOKENS, 6, seed=seed)
     else:
-        drawn = unconfused(vocabulary, (length[0], length[1]), count, seed)
-    return Sentences.of(drawn, vocabulary=vocabulary)
+        drawn = unconfused(TOKENS, (2, 5), 68, seed)
+    return Sentences.of(drawn, vocabulary=TOKENS)
 
 
 class ExactColumns:
@@ -105,27 +98,3 @@ def _exact(order: Order, piece: Certificate) -> tuple[list[Fraction], set[int]]:
     used = np.asarray(solved.multipliers.numerators > 0, bool)
     hi, lo = order.covers
     return u, set(order.tokens[np.concatenate([hi[used], lo[used]])].tolist())
-
-
-def add_entries(rows: LongTable, seed: int, one: ExactColumns) -> None:
-    """Rows "entries: KIND": how many tokens of the kind (value) have an entry (x)."""
-    for kind in KINDS:
-        values, times = np.unique([float(v) for v in one.entries(kind)], return_counts=True)
-        rows.curve(seed, f"entries: {kind}", values, times)
-
-
-def scattered_kinds(axes: Axes, table: DataFrame, kinds: tuple[str, ...]) -> None:
-    """The entries of columns by the kind of their token, and how many of each kind are 0."""
-    from attsvm.plotting.studies import CYCLE, level
-
-    level(axes, 0.0)
-    names = []
-    for k, kind in enumerate(kinds):
-        times = table[table.quantity == f"entries: {kind}"].groupby("x").value.sum()
-        share = times / max(times.sum(), 1)
-        axes.scatter(np.full(len(share), k), share.index, s=6 + 160 * share, color=CYCLE[k],
-                     alpha=0.7, linewidth=0)  # fmt: skip
-        names.append(f"{kind}\n{100 * share.get(0.0, 0.0):.0f} % at 0")
-    axes.set_xticks(range(len(kinds)), names, fontsize=7.5)
-    axes.set(xlabel="kind of token (area: share of its kind)", ylabel="entry of the solution",
-             xlim=(-0.5, len(kinds) - 0.5))  # fmt: skip

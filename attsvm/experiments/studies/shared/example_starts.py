@@ -9,6 +9,7 @@ import numpy as np
 from attsvm._utils.arrays import Ints
 from attsvm.datasets import EXAMPLES
 from attsvm.experiments.group import Drawn
+from attsvm.experiments.studies.shared import rows
 from attsvm.problem.tokens import Tokens
 
 # The second coordinates of the published starts; the others are 0.
@@ -31,10 +32,6 @@ def example_starts(seeds: Sequence[int], example: str, reach: float = 0.0, edge:
 
 def thinned(steps: Ints, early: int, most: int = 60) -> Ints:
     """The places of at most so many records, those up to the step `early` before others."""
-    first = np.flatnonzero(steps <= early)
-    late = np.flatnonzero(steps > early)
-    some = first[np.unique(np.linspace(0, len(first) - 1, 2 * most // 3).round().astype(int))]
-    if not len(late):
-        return some
-    rest = late[np.unique(np.linspace(0, len(late) - 1, most // 3).round().astype(int))]
-    return np.concatenate([some, rest])
+    some, late = np.flatnonzero(steps <= early), np.flatnonzero(steps > early)
+    some = some[rows.thinned(some, 2 * most // 3)]
+    return np.concatenate([some, late[rows.thinned(late, most // 3)]])

@@ -9,22 +9,12 @@ tokens have in common, so that a prompt along ν finds them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.arrays import Floats, Ints
+from attsvm.experiments.group import Drawn
 from attsvm.problem.tokens import Tokens
-
-
-class Flipped(NamedTuple):
-    """B instances: tokens, heads (B, d), the places (B, n) of the relevant tokens, and which labels
-    (B, n) are flipped."""
-
-    stack: list[Tokens]
-    heads: Floats
-    relevant: Ints
-    flips: Bools
 
 
 def _inputs(
@@ -44,8 +34,11 @@ def _inputs(
     return X, y, place
 
 
-def flipped(shape: Sequence[int], seeds: Sequence[int], *, signal: float, flip: float) -> Flipped:
-    """The instances of these seeds, shape = (n, T, d), d ≥ 2; μ and ν are the first two axes."""
+def flipped(shape: Sequence[int], seeds: Sequence[int], *, signal: float, flip: float) -> Drawn:
+    """The instances of these seeds, shape = (n, T, d), d ≥ 2; μ and ν are the first two axes.
+
+    about: the places (B, n) of the relevant tokens, and which labels (B, n) are flipped.
+    """
     n, _, d = shape
     stack, relevant, flips = [], [], []
     for seed in seeds:
@@ -56,7 +49,8 @@ def flipped(shape: Sequence[int], seeds: Sequence[int], *, signal: float, flip: 
         relevant.append(place)
         flips.append(turned)
     heads = np.tile(np.eye(d)[0], (len(stack), 1))
-    return Flipped(stack, heads, np.stack(relevant), np.stack(flips))
+    about = {"relevant": np.stack(relevant), "flips": np.stack(flips)}
+    return Drawn(stack, heads, about=about)
 
 
 def fresh_share(shape: Sequence[int], seed: int, *, signal: float, p: Floats, count: int) -> float:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate
+from attsvm.experiments.group import Group, selected_by
+from attsvm.problem.problem import Problem
+from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.theory.optima import score_gaps
+from attsvm.solvers.solve_many import solve_many
+from attsvm.theory.optima import local_optima, score_gaps, verdict_on
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ def parts(p: Floats, best: Floats) -> tuple[float, float]:
 
 def cone(
     tokens: Tokens, v: Floats, best: Certificate, *, choice: Ints, local: bool, margin: float,
-    pull: float, tilt: float, pace: float,
+    pull: float = 0.01, tilt: float = 1e-3, pace: float = 0.002,
 ) -> LocalCone:  # fmt: skip
     """The cone of a selection, which is started from its edge; what is not locally optimal has
     none, and starts within a small tilt of its direction."""
@@ -75,51 +80,83 @@ def cone(
     return LocalCone(radius, edge if local else tilt, min(pace, edge), spread, size)
 
 
-def descend(
-    stack: Sequence[tuple[Tokens, Floats]],
-    start: Floats,
-    *,
-    lr: Floats,
-    steps: Ints,
-    model: str,
-    records: int = 1,
-) -> tuple[Ints, Floats]:
-    """Normalized descent with step lr (K,) from each start, so many steps (K,): the steps of the
-    records (R, K) and the weights (R, K, ...); of a single record, the end.
+@dataclass(frozen=True, eq=False)
+class ConeRun:
+    """Descent from the edge of the cone of one feasible selection, or from near its direction.
 
-    Steps of length 1 in weights/lr with keys times lr are the same descent.
+    place: of the instance in its group. local: whether the selection is locally optimal, None where
+    that is open. steps (R,), W (R, ...): the records.
     """
-    out = np.empty((records, *start.shape))
-    at = np.empty((records, len(start)), dtype=np.int64)
-    name = "p" if model == "prompt" else "W"
-    scale = lr.reshape(-1, *[1] * (start.ndim - 1))
-    for count in np.unique(steps).tolist():
-        here = np.flatnonzero(steps == count).tolist()
-        scaled = [
-            Tokens(
-                t.X,
-                keys=step * np.asarray(t.keys),
-                labels=t.labels,
-                queries=None if model == "prompt" else t.queries,
-            )
-            for step, (t, _) in ((lr[k], stack[k]) for k in here)
-        ]
-        path = train(
-            scaled,
-            model=model,
-            head=np.stack([stack[k][1] for k in here]),
-            lr=1.0,
-            steps=count,
-            init={name: start[here] / scale[here]},
-        )
+
+    place: int
+    pair: tuple[Tokens, Floats]
+    alpha: Ints
+    best: Certificate
+    local: bool | None
+    cone: LocalCone
+    start: Floats
+    steps: Ints
+    W: Floats
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """The columns that all rows of the selection share."""
+        local = "open" if self.local is None else "yes" if self.local else "no"
+        return {"selection": " ".join(map(str, self.alpha)), "local": local}
+
+    @property
+    def end(self) -> dict[str, Any]:
+        """‖W(0)/R − W^mm‖ over the tilt (off), and whether the tokens (kept) and the direction too
+        (stayed) are kept."""
+        best = np.asarray(self.best.W).reshape(self.start.shape)
+        kept = self.selects(self.W[-1])
+        return {
+            "off": float(np.linalg.norm(self.start / self.cone.radius - best) / self.cone.tilt),
+            "kept": kept,
+            "stayed": kept and self.cone.holds(self.start, self.W[-1], best=best),
+            "gap": float(self.best.gap),
+        }
+
+    def selects(self, W: Floats) -> bool:
+        """Whether the weights select the tokens of the run."""
+        M = W.reshape(np.asarray(self.best.W).shape)
+        return bool((selected_by(self.pair[0], M) == self.alpha).all())
+
+
+def cone_runs(
+    group: Group, draws: Sequence[np.random.Generator], *, model: str, margin: float,
+    records: int = 1,
+) -> list[ConeRun]:  # fmt: skip
+    """A run for every feasible selection of the instances, each tilted by its instance's stream.
+
+    margin: the least R.
+    """
+    listed = [
+        (b, (tokens, v), np.asarray(alpha))
+        for b, (tokens, v) in enumerate(zip(group.tokens, group.heads, strict=True))
+        for alpha in local_optima(tokens, v).choices
+    ]
+    keep = [Selection.of(pair[0], alpha) for _, pair, alpha in listed]
+    best = solve_many([
+        Problem.of(one[1][0], selection) for one, selection in zip(listed, keep, strict=True)
+    ])  # fmt: skip
+    local = [
+        verdict_on(tokens, selection, v, c).locally
+        for (_, (tokens, v), _), selection, c in zip(listed, keep, best, strict=True)
+    ]
+    out, name = [], "p" if model == "prompt" else "W"
+    for (b, (t, v), alpha), c, yes in zip(listed, best, local, strict=True):
+        edge = cone(t, v, c, choice=alpha, local=yes is True, margin=margin)
+        W = np.asarray(c.require().W)
+        W = W[:, 0] if model == "prompt" else W
+        noise = draws[b].standard_normal(W.shape)
+        start = edge.radius * (W + edge.tilt * noise / np.linalg.norm(noise))
+        # Ten times as many steps where those could not double the norm.
+        most = group.run["steps"]
+        steps = most if edge.pace * most >= np.linalg.norm(W) else 10 * most
+        path = train(t, model=model, head=v, lr=edge.pace * edge.radius, steps=steps,
+                     init={name: start[None]})  # fmt: skip
         rows = np.linspace(len(path.steps) - 1, 0, records).round().astype(int)[::-1]
-        out[:, here] = path.weights[name][rows] * scale[here]
-        at[:, here] = path.steps[rows][:, None]
-    return at, out
-
-
-def steps_needed(cones: Sequence[LocalCone], best: Floats, *, most: int) -> Ints:
-    """`most` steps, or ten times as many where those could not double the norm (K,)."""
-    reach = np.array([c.pace for c in cones]) * most
-    short = reach < np.linalg.norm(best.reshape(len(best), -1), axis=1)
-    return np.where(short, 10 * most, most)
+        weights = path.weights[name][rows, 0]
+        out.append(ConeRun(b, (t, v), alpha, c, yes, edge, start, path.steps[rows], weights))
+    return out

@@ -37,6 +37,7 @@ NEEDS: dict[str, Callable[[], str]] = {
     "torch": _package("torch", install("real")),
     "reviews": _data(lambda: review_lines(1)),
     "fashion": _data(lambda: fashion_images((1, 1, 1))),
+    "sklearn": _package("sklearn", install("real")),
     "valence": _package("vaderSentiment", install("real")),
 }
 

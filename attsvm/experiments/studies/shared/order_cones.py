@@ -69,24 +69,22 @@ class Orders:
         """Every choice of a low token in each of these inputs; none where one has no such token."""
         return list(product(*(self.low[i].tolist() for i in self.wrong)))
 
+    def logits(self, W: Floats) -> Floats:
+        """x_itᵀ W z_i (n, T)."""
+        X = np.asarray(self.tokens.X)
+        return np.asarray(np.einsum("ntd,dq,nq->nt", X, W, self.tokens.queries))
+
     def depth(self, W: Floats) -> float:
         """min_i max_t min_τ (x_it − x_iτ)ᵀ W z_i; inf without higher tokens, −inf without lower."""
-        logits = np.einsum("ntd,dq,nq->nt", np.asarray(self.tokens.X), W, self.tokens.queries)
-        return min(
-            (
-                float(logits[i, self.low[i]].max(initial=-np.inf) - logits[i, self.high[i]].max())
-                for i in self.wrong
-            ),
-            default=np.inf,
-        )
+        logits, low, high = self.logits(W), self.low, self.high
+        each = [logits[i, low[i]].max(initial=-np.inf) - logits[i, high[i]].max()
+                for i in self.wrong]  # fmt: skip
+        return float(min(each, default=np.inf))
 
     def margin(self, W: Floats) -> float:
         """The worst (x_iα − x_it)ᵀ W z_i over low tokens."""
-        logits = np.einsum("ntd,dq,nq->nt", np.asarray(self.tokens.X), W, self.tokens.queries)
-        return min(
-            float(logits[i, a] - logits[i, low].max(initial=-np.inf))
-            for i, (a, low) in enumerate(zip(self.alpha, self.low, strict=True))
-        )
+        each = zip(self.logits(W), self.alpha, self.low, strict=True)
+        return float(min(row[a] - row[low].max(initial=-np.inf) for row, a, low in each))
 
     def problem(self, choice: tuple[int, ...], depth: float, *, margin: float = 1.0) -> Problem:
         """Margins over the low tokens, and `depth` of the chosen ones over the high tokens.
@@ -114,13 +112,6 @@ class Orders:
         """The choices whose tokens stand before the high ones by this depth at W."""
         count = sum(map(len, self.low))
         return [t for t in self.choices() if self.problem(t, 0.0).margins(W)[count:].min() >= depth]
-
-    def above_zero(self) -> bool:
-        """Whether W = 0, which every cone holds, has a smaller loss than the selection."""
-        scores = self.tokens.scores(self.v)
-        own = scores[np.arange(self.tokens.n), self.alpha]
-        even = float(np.logaddexp(0.0, -scores.mean(axis=1)).mean())
-        return even < float(np.logaddexp(0.0, -own).mean())
 
     def constant(self) -> float:
         """C of the module's docstring."""

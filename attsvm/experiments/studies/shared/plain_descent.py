@@ -10,10 +10,13 @@ from itertools import combinations
 from typing import Literal, NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm.api import train
-from attsvm.experiments.studies.shared.random_instances import best_problem
+from attsvm.experiments.group import Drawn
+from attsvm.experiments.studies.shared.random_instances import best_problem, compact_sphere
+from attsvm.experiments.studies.shared.rows import thinned
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
@@ -66,7 +69,7 @@ def own_descent(
     ]
     each = root[:, None, None]
     path = train(scaled, head=heads, optimizer="gd", lr=1.0, steps=steps, init={"W": W / each})
-    rows = np.unique(np.linspace(0, len(path.steps) - 1, records).round().astype(int))
+    rows = thinned(path.steps, records)
     return Descent(path.steps[rows], path.weights["W"][rows] * each, path.loss[rows])
 
 
@@ -103,6 +106,14 @@ def equal_scored(shape: Sequence[int], seed: int) -> tuple[Tokens, Floats]:
     rest = scores < scores.max(axis=1, keepdims=True)
     X[:, :, 0] = np.where(rest, (y * scores.min(axis=1))[:, None], X[:, :, 0])
     return Tokens(X, queries=z, labels=y), np.eye(d)[0]
+
+
+def scored(seeds: Sequence[int], scores: str, n: int, T: int, d: int) -> Drawn:
+    """free: scores as drawn; equal: all but the best of an input are equal."""
+    if scores == "free":
+        return compact_sphere(seeds, n, T, d)
+    pairs = [equal_scored((n, T, d), seed) for seed in seeds]
+    return Drawn([t for t, _ in pairs], np.stack([v for _, v in pairs]))
 
 
 def two_inputs() -> tuple[Tokens, Floats]:
@@ -204,38 +215,33 @@ def proved_end(
     return "best" if bool((proof.selection == best).all()) else "elsewhere"
 
 
+def _read(tokens: Tokens, v: Floats, W: Floats) -> tuple[Floats, Floats, Floats]:
+    """The attention (n, T), the scores (n, T) and what is read of each input (n,)."""
+    X = np.asarray(tokens.X)
+    s = softmax(np.einsum("ntd,de,ne->nt", X, W, tokens.queries), axis=1)
+    scores = np.asarray(tokens.labels)[:, None] * (X @ v)
+    return s, scores, (s * scores).sum(axis=1)
+
+
 def below_level(tokens: Tokens, v: Floats, W: Floats) -> BelowLevel:
     """Where W stands with respect to the loss level, of the logistic loss, by the definitions."""
-    X, z, y = np.asarray(tokens.X), tokens.queries, np.asarray(tokens.labels)
-    logits = np.einsum("ntd,de,ne->nt", X, W, z)
-    s = np.exp(logits - logits.max(axis=1, keepdims=True))
-    s /= s.sum(axis=1, keepdims=True)
-    scores = y[:, None] * (X @ v)
-    order = np.sort(scores, axis=1)
-    first, second = order[:, -1], order[:, -2]
-    value = np.einsum("nt,nt->n", s, scores)
-
-    def loss(f: Floats) -> Floats:
-        return np.asarray(np.logaddexp(0.0, -f))
-
+    s, scores, f = _read(tokens, v, W)
+    second, first = np.sort(scores, axis=1)[:, -2:].T
+    lost, middle, least = (np.logaddexp(0.0, -x) for x in (f, (first + second) / 2, first))
     return BelowLevel(
-        float((loss(value) - loss(first)).sum()),
-        float((loss((first + second) / 2) - loss(first)).min()),
+        float((lost - least).sum()),
+        float((middle - least).min()),
         float(s[np.arange(len(s)), scores.argmax(axis=1)].min()),
     )
 
 
 def loss_and_pull(tokens: Tokens, v: Floats, W: Floats) -> tuple[float, Floats]:
     """L(W) − L⋆ and −∇L(W) (d, dq) of the logistic loss, by the definitions."""
-    X, z, y = np.asarray(tokens.X), tokens.queries, np.asarray(tokens.labels)
-    logits = np.einsum("ntd,de,ne->nt", X, W, z)
-    s = np.exp(logits - logits.max(axis=1, keepdims=True))
-    s /= s.sum(axis=1, keepdims=True)
-    scores = y[:, None] * (X @ v)
-    f = np.einsum("nt,nt->n", s, scores)
+    s, scores, f = _read(tokens, v, W)
     excess = np.logaddexp(0.0, -f) - np.logaddexp(0.0, -scores.max(axis=1))
     weights = s * (scores - f[:, None]) / (1 + np.exp(f))[:, None] / tokens.n
-    return float(excess.mean()), np.asarray(np.einsum("nt,ntd,ne->de", weights, X, z))
+    pull = np.einsum("nt,ntd,ne->de", weights, np.asarray(tokens.X), tokens.queries)
+    return float(excess.mean()), np.asarray(pull)
 
 
 def least_descent_within(tokens: Tokens, v: Floats, r: float) -> float:

@@ -1,9 +1,9 @@
-"""Random instances of the averaged experiments, and where a trained W stands on one of them."""
+"""Random instances of the averaged experiments."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -13,19 +13,19 @@ from attsvm.experiments.group import Drawn
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
-from attsvm.theory.optima import Optimality, optimality
-from attsvm.theory.outcome import DECIDED
 from attsvm.training.models.gradient.attention import attend
 from attsvm.training.models.gradient.batch import Batch
 
-Standing = Literal["global", "local", "saturated", "undecided", "unknown"]
 
-
-def drawn(shape: Sequence[int], seed: int, **options: Any) -> tuple[Tokens, Floats]:
-    """Tokens and head of the unit-sphere family, shape = (n, T, d)."""
+def drawn(
+    shape: Sequence[int], seed: int, *, queries: str = "free", **options: Any
+) -> tuple[Tokens, Floats]:
+    """Tokens and head of the unit-sphere family, shape = (n, T, d); queries: "free", or "first" for
+    each input's first token."""
     n, T, d = shape
     arrays = sphere_arrays(n, T, d, seed=seed, **options)
-    return Tokens(arrays["X"], queries=arrays["z"], labels=arrays["y"]), arrays["v"]
+    z = arrays["z"] if queries == "free" else queries
+    return Tokens(arrays["X"], queries=z, labels=arrays["y"]), arrays["v"]
 
 
 def compact(shape: Sequence[int], seed: int) -> tuple[Tokens, Floats]:
@@ -49,13 +49,6 @@ def compact_sphere(seeds: Sequence[int], n: int, T: int, d: int) -> Drawn:
     return Drawn([tokens for tokens, _ in pairs], np.stack([v for _, v in pairs]))
 
 
-def self_attending(shape: Sequence[int], seed: int) -> tuple[Tokens, Floats]:
-    """The same draw with each input's first token as its query."""
-    n, T, d = shape
-    arrays = sphere_arrays(n, T, d, seed=seed)
-    return Tokens(arrays["X"], queries="first", labels=arrays["y"]), arrays["v"]
-
-
 def stacked(
     shape: Sequence[int], seeds: Sequence[int], **options: Any
 ) -> tuple[list[Tokens], Floats]:
@@ -74,23 +67,3 @@ def attention(tokens: Tokens, W: Floats) -> Floats:
 def best_problem(tokens: Tokens, v: Any) -> Problem:
     """The problem of the best tokens under the head v."""
     return Problem.of(tokens, Selection.best(tokens, v))
-
-
-def standing(
-    tokens: Tokens, v: Floats, W: Floats, norm: str = "frobenius"
-) -> tuple[Standing, Optimality]:
-    """Where W stands, and the verdict on the tokens it attends to most.
-
-    undecided: some input spreads its attention; saturated: the selection is not locally optimal;
-    local, global: the selection is certified so, and training may still leave it; unknown: the
-    certificate is too weak.
-    """
-    s = attention(tokens, W)
-    found = optimality(tokens, Selection.of(tokens, s.argmax(axis=1)), v, norm)
-    if s.max(axis=1).min() < DECIDED:
-        return "undecided", found
-    if found.locally is None:
-        return "saturated" if found.kind == "infeasible" else "unknown", found
-    if not found.locally:
-        return "saturated", found
-    return ("global" if found.globally else "local"), found

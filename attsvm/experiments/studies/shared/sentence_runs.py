@@ -3,15 +3,12 @@
 Their tables are long: a row is one number (`value`) of one instance (`seed`), named by `quantity`;
 `x` is the step of a curve, or another number that the value belongs to, and nan of numbers that
 stand alone. Curves are thinned for the table; what is judged is found from all records before.
-
-Parameters of the same name mean the same in all these studies: vocabulary, length and count are of
-the sets, steps and rates of the two stages: updates, and step sizes times √N.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -19,21 +16,22 @@ from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate, certify
 from attsvm.datasets.sentences import closed
-from attsvm.experiments.study import Premises
+from attsvm.experiments.studies.shared.mirror_runs import divergence
+from attsvm.experiments.studies.shared.rows import thinned
+from attsvm.experiments.study import Premises, Table
 from attsvm.next_token.attention import Contexts
 from attsvm.next_token.infimum import excess
 from attsvm.next_token.order import Order, orders
 from attsvm.next_token.problems import Columns, decoder_problem, solve_attention, solve_decoder
 from attsvm.next_token.realizable import realizability
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.training.gradient import LossAndGrad, attention_loss, decoder_loss
 from attsvm.next_token.training.train import Stages
-from attsvm.theory.measures import bregman
 from attsvm.theory.rates import fit
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
+# Tokens of a drawn set.
+TOKENS = 20
+# The published step sizes of both stages.
+LR = (float(0.2 / np.sqrt(TOKENS)), float(0.05 / np.sqrt(TOKENS)))
 # Points of a curve in a table.
 MOST = 60
 
@@ -55,22 +53,17 @@ class LongTable:
 
     def run(self, seed: int, steps: Ints, curves: Mapping[str, Any]) -> None:
         """Curves over the records of a run, thinned evenly over the records."""
-        kept = np.unique(np.linspace(0, len(steps) - 1, min(MOST, len(steps))).round().astype(int))
+        kept = thinned(steps, MOST)
         for quantity, values in curves.items():
             self.curve(seed, quantity, steps[kept], np.asarray(values)[kept])
 
     def columns(self) -> dict[str, Any]:
         """The columns seed, quantity, x and value."""
-        seeds, quantities, x, values = zip(*self._rows, strict=True)
-        return {
-            "seed": np.array(seeds),
-            "quantity": np.array(quantities),
-            "x": np.array(x),
-            "value": np.array(values),
-        }
+        names = ("seed", "quantity", "x", "value")
+        return dict(zip(names, map(np.array, zip(*self._rows, strict=True)), strict=True))
 
 
-def numbers_of(table: DataFrame) -> DataFrame:
+def numbers_of(table: Table) -> Table:
     """The numbers that stand alone: one row per instance, one column per quantity."""
     alone = table[table["x"].isna()].drop(columns="x")
     keys = [name for name in alone if name != "value"]
@@ -79,7 +72,7 @@ def numbers_of(table: DataFrame) -> DataFrame:
     return alone.pivot(index=keys, columns="quantity", values="value").reset_index()
 
 
-def curves_of(table: DataFrame, quantity: str) -> DataFrame:
+def curves_of(table: Table, quantity: str) -> Table:
     """The values of a quantity that has an x: one row per x, one column per instance."""
     rows = table[(table.quantity == quantity) & table["x"].notna()]
     keys = [name for name in rows if name not in ("quantity", "x", "value")]
@@ -90,19 +83,19 @@ def curves_of(table: DataFrame, quantity: str) -> DataFrame:
 
 
 class ClosedSet:
-    """The prefix-closed set without confused tokens of a seed, from `count` first tokens.
+    """The prefix-closed set without confused tokens of a seed, from TOKENS first tokens.
 
     Every sentence and every collocation counts once. W_ov, W_kq: both solutions, certified; facts:
     the largest gap, and whether the set meets Assumptions 1 and 3 of [huang2024nexttoken] and holds
     all its prefixes.
     """
 
-    def __init__(self, vocabulary: int, length: int, count: int, seed: int) -> None:
-        lines = closed(vocabulary, length, count, seed)
-        self.data = Sentences.of(lines, vocabulary=vocabulary)
+    def __init__(self, seed: int, length: int = 4) -> None:
+        lines = closed(TOKENS, length, TOKENS, seed)
+        self.data = Sentences.of(lines, vocabulary=TOKENS)
         self.orders = orders(self.data)
         self.W_ov = decoder_best(self.data)
-        self.W_kq = solve_attention(self.orders, np.eye(vocabulary))
+        self.W_kq = solve_attention(self.orders, np.eye(TOKENS))
         gap = max(float(self.W_ov.gap), self.W_kq.gap)
         self.facts = {"inside": inside(self.data, self.orders), "gap": gap}
 
@@ -113,7 +106,7 @@ def inside(sentences: Sentences, found: Mapping[int, Order]) -> bool:
     return not asked.outside and asked.closed
 
 
-def judged_sets(table: DataFrame, more: str = "") -> tuple[DataFrame, Premises]:
+def judged_sets(table: Table, more: str = "") -> tuple[Table, Premises]:
     """(the numbers of the sets inside, how many they are in words, and `more`)."""
     every = numbers_of(table)
     ok = every[every.inside == 1]
@@ -132,26 +125,10 @@ def premises(judged: int, total: int, gap: float, more: str) -> Premises:
 # ---------------------------------------------------------------- runs
 
 
-def starts(vocabulary: int, edge: float, seed: int) -> dict[str, Floats]:
-    """Entries of W_ov and W_kq uniform between −edge and edge: the start of the published figure,
-    whose edge is 0.1."""
-    draw = np.random.default_rng([seed, 1])
-    W_ov, W_kq = draw.uniform(-edge, edge, (2, vocabulary, vocabulary))
+def starts(seed: int) -> dict[str, Floats]:
+    """W_ov and W_kq of entries uniform between −0.1 and 0.1: the start of the published figure."""
+    W_ov, W_kq = np.random.default_rng([seed, 1]).uniform(-0.1, 0.1, (2, TOKENS, TOKENS))
     return {"W_ov": W_ov, "W_kq": W_kq}
-
-
-def step_sizes(vocabulary: int, rates: Sequence[float]) -> list[float]:
-    """The step sizes of the stages; the published ones are 0.2/√N and 0.05/√N."""
-    return [float(rate / np.sqrt(vocabulary)) for rate in rates]
-
-
-def staged(sentences: Sentences, steps: Sequence[int], rates: Sequence[float]) -> Stages:
-    """Both stages from zero, as `two_stages` trains them."""
-    N = sentences.vocabulary
-    lr = step_sizes(N, rates)
-    first = train(sentences, model="decoder", lr=lr[0], steps=steps[0])
-    second = train(sentences, model="next-token", head=first, lr=lr[1], steps=steps[1])
-    return Stages(sentences, np.eye(N), first, second)
 
 
 def doubled(stages: Stages) -> Floats:
@@ -160,28 +137,10 @@ def doubled(stages: Stages) -> Floats:
         stages.sentences, model="next-token", head=stages.W_ov, lr=stages.attention.config["lr"],
         steps=int(stages.attention.steps[-1]), init={"W_kq": stages.W_kq},
     )  # fmt: skip
-    end: Floats = path.weights["W_kq"][-1, 0]
-    return end
+    return np.asarray(path.weights["W_kq"][-1, 0])
 
 
 # ---------------------------------------------------------------- along a run
-
-
-def first_look(data: Sentences) -> LossAndGrad:
-    """L_0, the mean over all collocations, and its gradient."""
-    tokens = np.flatnonzero(data.follows >= 0)
-    share = np.full(len(tokens), 1.0 / len(tokens))
-    return decoder_loss(np.eye(data.vocabulary), tokens, data.follows[tokens], share)
-
-
-def second_look(data: Sentences, W_ov: Floats) -> LossAndGrad:
-    """L over the frozen decoder W_ov and its gradient."""
-    return attention_loss(Contexts.of(data, np.eye(data.vocabulary)), W_ov.T)
-
-
-def losses(look: LossAndGrad, name: str, W: Floats) -> Floats:
-    """The loss (R,) of the records W (R, N, N) of this block."""
-    return np.array([float(look({name: one[None]}).loss[0]) for one in W])
 
 
 def rises(data: Sentences, W_ov: Floats, W_kq: Floats) -> Floats:
@@ -199,14 +158,7 @@ def decoder_best(data: Sentences) -> Certificate:
 
 def away(W: Floats, best: Certificate | Columns) -> Floats:
     """1 − cos (R,) of the records (R, …) after the start; nan without a certified solution."""
-    if best.W is None or not np.isfinite(best.gap):
-        return np.full(len(W), np.nan)
-    return np.asarray(bregman(W, best.W, 2.0))
-
-
-def sizes(W: Floats) -> Floats:
-    """‖W‖ (R,) of the records (R, N, N)."""
-    return np.linalg.norm(W, axis=(1, 2))
+    return divergence(W, best, "2")
 
 
 def decay(steps: Ints, above: Floats, late: int) -> tuple[float, float]:

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.arrays import Floats, Ints
 from attsvm.certificate import Certificate
+from attsvm.experiments.studies.shared.plain_descent import smoothness
 from attsvm.problem.tokens import Tokens
-from attsvm.theory.convergence import theorems
 from attsvm.theory.convergence.prover import Prover, prover
 from attsvm.theory.optima import score_gaps
 
@@ -47,13 +47,6 @@ class StatedCone:
         unit = self.best / np.linalg.norm(self.best)
         c = 1 - self.mu
         return size * (c * unit + np.sqrt(1 - c * c) * self.toward)
-
-
-def lipschitz(tokens: Tokens, v: Floats) -> float:
-    """L_W = (1/n) Σ ‖v‖‖z‖²‖X‖³ (‖v‖‖X‖/4 + 3) of the logistic loss (v1, Lemma 4)."""
-    X = np.linalg.norm(np.asarray(tokens.X), ord=2, axis=(1, 2))
-    z, size = np.linalg.norm(tokens.queries, axis=1), float(np.linalg.norm(v))
-    return float(np.mean(size * z**2 * X**3 * (size * X / 4 + 3)))
 
 
 def cone_as_stated(
@@ -95,7 +88,7 @@ def cone_as_stated(
 
 def plain_prover(tokens: Tokens, v: Floats) -> Prover:
     """Proofs for plain descent with η = 1/L_W."""
-    return prover(tokens, head=v, optimizer="gd", lr=1 / lipschitz(tokens, v))
+    return prover(tokens, head=v, optimizer="gd", lr=1 / smoothness(tokens, v))
 
 
 def least_proved(made: Prover, stated: StatedCone) -> float:
@@ -114,39 +107,3 @@ def least_proved(made: Prover, stated: StatedCone) -> float:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if proved(middle) else (middle, high)
     return float(np.exp(high))
-
-
-@np.errstate(all="ignore")
-def least_cone(made: Prover, alpha: Ints, stated: StatedCone) -> float:
-    """About the least norm from which on the theorem of the cone holds all starts of this angle.
-
-    A wider cone holds them as well: the least over angles from this one up. inf where there is none
-    up to 1e4 R.
-    """
-    at = made.geometry(alpha)
-    if at.rows is None or at.axis is None:
-        return np.inf
-    rows, axis = at.rows, at.axis
-    angles = np.concatenate([[stated.angle], np.geomspace(max(stated.angle, 1e-3), 1.4, 16)])
-    c = np.cos(angles) * (1 - 1e-15)
-
-    def fits(log: Floats) -> Bools:
-        R = np.exp(log) / rows.unit
-        return theorems.measure_cone(rows, axis, R, c, made.steps(rows).size, plain=made.plain).fits
-
-    low = np.full(len(c), np.log(float(np.linalg.norm(stated.best))))
-    high = np.full(len(c), np.log(1e4 * stated.radius))
-    never = ~fits(high)
-    for _ in range(3 * _HALVINGS):
-        middle = 0.5 * (low + high)
-        held = fits(middle)
-        low, high = np.where(held, low, middle), np.where(held, middle, high)
-    return float(np.exp(np.where(never, np.inf, high).min()))
-
-
-def cosines_to(W: Floats, best: Floats) -> Floats:
-    """cos(W, W^mm) of records (R, d, dq), by the distance of unit matrices: 1 − cos keeps its
-    digits where it is small."""
-    unit = W / np.linalg.norm(W, axis=(1, 2), keepdims=True)
-    apart: Floats = 1 - 0.5 * ((unit - best / np.linalg.norm(best)) ** 2).sum(axis=(1, 2))
-    return apart

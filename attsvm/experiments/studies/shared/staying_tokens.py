@@ -25,6 +25,7 @@ from attsvm.datasets.instances import sphere_arrays
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
+from attsvm.theory.measures import correlation
 from attsvm.training.heads import Head, Quadratic, Relu
 
 PARTS = ("finite", "direction", "one")
@@ -153,14 +154,9 @@ def off_sum(W: Floats, finite: Floats, direction: Floats) -> tuple[float, float]
 def away_from(W: Floats, best: Mapping[str, Certificate]) -> dict[str, Floats]:
     """1 − correlation of W (R, d, d) with each of PREDICTIONS (R,); nan without a solution."""
     finite, direction, one = (best[part].W for part in PARTS)
-    out = {name: np.full(len(W), np.nan) for name in PREDICTIONS}
     if finite is None or direction is None or one is None:
-        return out
-    for r, M in enumerate(W):
-        size = float(np.linalg.norm(M))
-        if size > 0:
-            fits = off_sum(M, np.asarray(finite), np.asarray(direction))
-            out["least_squares"][r], out["largest_correlation"][r] = fits
-            for name, target in (("direction", direction), ("one_token", one)):
-                out[name][r] = 1 - np.vdot(M, target) / (size * np.linalg.norm(target))
-    return out
+        return {name: np.full(len(W), np.nan) for name in PREDICTIONS}
+    parts = (np.asarray(finite), np.asarray(direction))
+    fits = np.array([off_sum(M, *parts) if M.any() else (np.nan, np.nan) for M in W])
+    alone = (1 - correlation(W, np.asarray(target)) for target in (direction, one))
+    return dict(zip(PREDICTIONS, (*fits.T, *alone), strict=True))

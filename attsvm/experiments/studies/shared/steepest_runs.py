@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.api import train
-from attsvm.certificate import Certificate
-from attsvm.experiments.group import Group, share
+from attsvm.experiments.group import Group, gaps_of, share
 from attsvm.training.path import Path
 
 NORMS = ("frobenius", "max", "spectral", "nuclear", "l1")
@@ -39,11 +41,17 @@ def steepest(
     )  # fmt: skip
 
 
-def shares(W: Floats, found: list[Certificate]) -> Floats:
-    """The certified margin share of each matrix (B,)."""
-    return np.array([share(M, c) for M, c in zip(W, found, strict=True)])
-
-
-def arrived(W: Floats, found: list[Certificate]) -> Floats:
-    """Whether each matrix (B,) selects the tokens of its solution's problem."""
-    return np.array([c.problem.margins(M).min() > 0 for M, c in zip(W, found, strict=True)])
+def certified_shares(group: Group, W: Floats, norms: Sequence[str]) -> dict[str, Any]:
+    """Columns share_NORM, the certified share of the best margin of each W (B, d, dq), whether it
+    selects the best tokens (arrived), and the largest gap."""
+    found = {norm: group.solved(group.best, norm) for norm in norms}
+    out: dict[str, Any] = {
+        f"share_{norm}": np.array([share(M, c) for M, c in zip(W, solved, strict=True)])
+        for norm, solved in found.items()
+    }
+    some = found[norms[0]]
+    out["arrived"] = np.array(
+        [c.problem.margins(M).min() > 0 for M, c in zip(W, some, strict=True)]
+    )
+    out["gap"] = np.max([gaps_of(solved) for solved in found.values()], axis=0)
+    return out

@@ -1,191 +1,185 @@
-"""What claims on trained text networks share: one config, so that they look at the same runs."""
+"""The text networks that several studies look at, and a bag of words beside them."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.sparse import csr_array
 
 from attsvm._utils.arrays import Floats
-from attsvm.datasets.labelled import SPECIAL, Labelled, Vocabulary
-from attsvm.experiments.studies.claim import Config, Result
-from attsvm.experiments.studies.shared.network_fits import data_at
-from attsvm.experiments.studies.shared.network_runs import all_runs
-from attsvm.experiments.studies.shared.stored import TrainingRun, done
+from attsvm.datasets.labelled import PAD, SPECIAL, Labelled, Vocabulary, words_of
+from attsvm.experiments.group import Group
+from attsvm.experiments.kept import Arrays, kept
+from attsvm.experiments.studies.shared.networks import (
+    Look,
+    Plan,
+    data_fields,
+    data_of,
+    network_rows,
+    train_network,
+    weight_sizes,
+)
 
-# The published runs have three to six layers of width 384 on 512 word pieces, and take days.
-FULL: Config = {
+if TYPE_CHECKING:
+    from attsvm.torch.networks import Network
+
+# The published runs have three to six layers of width 384 on 512 word pieces, and take days. level:
+# as far beyond the bound 1/√width of the initial weights as the published 0.06 is beyond that of
+# width 384. penalties, lexicon: of the bag of words.
+FULL: Plan = {
     "fit": {
-        "task": "text",
-        "source": "imdb",
-        "train_count": 8000,
-        "valid_count": 1000,
-        "test_count": 2500,
-        "length": 64,
-        "vocabulary": 8000,
-        "width": 32,
-        "hidden": 64,
-        "layers": 1,
-        "heads": 4,
-        "batch": 32,
-        "epochs": 14,
-        "records": 2,
-        "measured": 1500,
-        "stop_accuracy": 0.995,
+        "task": "text", "source": "imdb", "length": 64, "vocabulary": 8000,
+        "train_count": 8000, "valid_count": 1000, "test_count": 2500, "measured": 1500,
+        "width": 32, "hidden": 64, "layers": 1, "heads": 4,
+        "batch": 32, "epochs": 14, "records": 2, "stop_accuracy": 0.995,
     },
     "tuning": {"train_count": 4000, "test_count": 1000, "epochs": 12, "records": 1},
+    "tuning_seeds": [100, 101, 102], "first_rate": 0,
     "methods": {
-        "1.1": {"optimizer": "mirror", "p": 1.1},
-        "1.5": {"optimizer": "mirror", "p": 1.5},
-        "2": {"optimizer": "sgd"},
-        "3": {"optimizer": "mirror", "p": 3.0},
-        "2, embeddings 10 ×": {"optimizer": "sgd", "embedding_lr": 10.0},
-        "2, rate of 1.1": {"optimizer": "sgd"},
-        "AdamW": {"optimizer": "adamw"},
+        "p = 1.1": {"fit": {"optimizer": "mirror", "p": 1.1}, "rates": [0.03, 0.1, 0.3]},
+        "p = 1.5": {"fit": {"optimizer": "mirror", "p": 1.5}, "rates": [0.1, 0.2, 0.4]},
+        "p = 2": {"fit": {"optimizer": "sgd"}, "rates": [0.1, 0.3, 0.6]},
+        "p = 3": {"fit": {"optimizer": "mirror", "p": 3.0}, "rates": [0.01, 0.03, 0.1]},
+        "p = 2, embeddings 10 ×": {"fit": {"optimizer": "sgd", "embedding_lr": 10.0},
+                                   "rates": [0.1, 0.3, 0.6]},
+        "p = 2, rate of 1.1": {"fit": {"optimizer": "sgd"}, "rate_of": "p = 1.1"},
+        "AdamW": {"fit": {"optimizer": "adamw"}, "rates": [5e-4, 2e-3, 5e-3]},
     },
-    "rates": {
-        "1.1": [0.03, 0.1, 0.3],
-        "1.5": [0.1, 0.2, 0.4],
-        "2": [0.1, 0.3, 0.6],
-        "3": [0.01, 0.03, 0.1],
-        "2, embeddings 10 ×": [0.1, 0.3, 0.6],
-        "AdamW": [5e-4, 2e-3, 5e-3],
-    },
-    "same_rate": {"2, rate of 1.1": "1.1"},
-    "tuning_models": [100, 101, 102],
-    "models": [0, 1, 2, 3, 4],
-    "look": 300,
-    "images": 0,
-    "matched": 0.8,
-    # As far beyond the bound 1/√width of the initial weights as the published 0.06 is beyond
-    # that of width 384.
-    "level": 0.208,
-    "penalties": [3e-4, 1e-3, 3e-3, 1e-2],
-    "lexicon": 200,
-}
+    "look": {"inputs": 300, "level": 0.208, "penalties": [3e-4, 1e-3, 3e-3, 1e-2], "lexicon": 200},
+}  # fmt: skip
 _SMALL = {"train_count": 600, "valid_count": 200, "test_count": 300, "length": 24}
-QUICK: Config = {
+QUICK: Plan = {
     **FULL,
     "fit": {**FULL["fit"], **_SMALL, "vocabulary": 2000, "width": 16, "epochs": 8, "measured": 300},
     "tuning": {"train_count": 300, "test_count": 100, "epochs": 4, "records": 1},
-    "rates": {method: rates[1:] for method, rates in FULL["rates"].items()},
-    "tuning_models": [100],
-    "models": [0, 1],
-    "look": 50,
-    "matched": 0.6,
-    "level": 0.295,
-    "lexicon": 60,
+    "tuning_seeds": [100],
+    "first_rate": 1,
+    "look": {**FULL["look"], "inputs": 50, "level": 0.295, "lexicon": 60},
+}
+# Sentences of our own, each with the word that a reader would name.
+SENTENCES = (
+    ("a wonderful film about two brothers and their farm", "wonderful"),
+    ("the second half is dull and it never ends", "dull"),
+    ("we laughed a lot because the script is funny", "funny"),
+    ("what a boring story about a man in a car", "boring"),
+    ("the music is beautiful and the pictures are too", "beautiful"),
+    ("a bad idea made into a long movie", "bad"),
+    ("it is the best thing that she has made so far", "best"),
+    ("nobody in this family drama is worth our time , it fails", "fails"),
+)
+
+
+def measure(group: Group, method: str, plan: Plan) -> Arrays:
+    """The records of the networks of these seeds, with their weights and their attention.
+
+    Attention is that of the first token in the last layer, mean over heads. valence, bag: on the
+    opinion words of test texts, by what it would be if all words had the same; opinion words are
+    those that people rated at 1 or beyond (vaderSentiment), and those with the largest weights of
+    the bag of words. named: on the named word of SENTENCES, from 0 (least) to 1. unsummed: how far
+    attention is from a sum of 1. bag_train, bag_test: the accuracies of the bag of words.
+    """
+    return network_rows(group, method, plan, train_on_texts)
+
+
+# What the studies on these networks have in common.
+STUDIED: dict[str, Any] = {
+    "kind": "figure",
+    "source": "code",
+    "grid": {"method": list(FULL["methods"])},
+    "run": {"plan": FULL},
+    "seeds": 5,
+    "group": 1,
+    "measure": measure,
+    "thresholds": {"matched": 0.8},
+    "quick": {"run": {"plan": QUICK}, "seeds": 2, "thresholds": {"matched": 0.6}},
+    "needs": ("torch", "reviews", "valence", "sklearn"),
+    "reference": "julistiono2024mirror",
 }
 
 
-def bag_of_words(plan: Config) -> Result:
-    """Logistic regression on which words a text has: weights, accuracies, right (n,).
+def train_on_texts(run: Plan) -> Arrays:
+    """The records of one run."""
+    return train_network(run, _looking)
+
+
+def _looking(run: Plan, data: Labelled) -> Look:
+    import torch
+
+    length, texts = run["fit"]["length"], data.test.inputs[: run["look"]["inputs"]]
+    known = Vocabulary.of(data.train.inputs, run["fit"]["vocabulary"])
+    own = [words_of(text) for text, _ in SENTENCES]
+    numbers = [known.encode(found, length=length) for found in (texts, own)]
+    word = (numbers[0] != PAD) & (np.arange(length + 1) > 0)
+    bag = kept(bag_of_words, {"data": data_fields(run["fit"]), "look": run["look"]})
+    opinions = {"valence": _valence(), "bag": set(bag["words"].tolist())}
+    marked = {name: np.zeros(word.shape, dtype=bool) for name in opinions}
+    for name, words in opinions.items():
+        for row, text in enumerate(texts):
+            marked[name][row, 1 : 1 + len(text)] = [word in words for word in text]
+
+    def look(network: Network) -> dict[str, float]:
+        a, b = (
+            network.attention(torch.from_numpy(x))[-1][:, :, 0].mean(dim=1).double().numpy()
+            for x in numbers
+        )
+        scores = [_score(x, *pair) for x, pair in zip(b, SENTENCES, strict=True)]
+        return {
+            **{name: lift(a, word, opinion) for name, opinion in marked.items()},
+            "named": float(np.mean(scores)),
+            "unsummed": max(float(np.abs(x.sum(axis=1) - 1).max()) for x in (a, b)),
+            **{name: float(bag[name]) for name in ("bag_train", "bag_test")},
+            **weight_sizes(network, run["look"]["level"]),
+        }
+
+    return look
+
+
+def lift(attention: Floats, word: Any, opinion: Any) -> float:
+    """The attention on opinion words by what it would be if all words had the same.
+
+    attention: (n, L), from each text; word, opinion: (n, L), where one is. Texts without opinion
+    words, or of these alone, are left out.
+    """
+    share = opinion.sum(axis=1) / word.sum(axis=1)
+    fair = (share > 0) & (share < 1)
+    on = (attention * opinion).sum(axis=1) / (attention * word).sum(axis=1)
+    return float((on[fair] / share[fair]).mean())
+
+
+def _score(attention: Floats, text: str, named: str) -> float:
+    """The attention on the named word of a text, 0 for the least and 1 for the largest there is."""
+    words = words_of(text)
+    a = attention[1 : 1 + len(words)]
+    return float((a[words.index(named)] - a.min()) / max(a.max() - a.min(), 1e-12))
+
+
+def _valence() -> set[str]:
+    """The words that people rated at 1 or beyond, of −4 to 4, in vaderSentiment's lexicon."""
+    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
+    lexicon = SentimentIntensityAnalyzer().lexicon
+    return {word for word, valence in lexicon.items() if abs(float(valence)) >= 1}
+
+
+def bag_of_words(plan: Plan) -> Arrays:
+    """Logistic regression on which words a text has: its strongest words, and accuracies.
 
     Each penalty is tried, and validation chooses.
     """
-    data, known = _data_and_words(plan)
-    X, y = (
-        _counts(known, data.train.inputs),
-        np.where(np.asarray(data.train.labels) == 1, 1.0, -1.0),
-    )
-    best: Result = {}
-    tried = []
-    for penalty in plan["penalties"]:
-        w = _logistic(X, y, penalty)
-        right = [_right(w, known, part) for part in (data.valid, data.test)]
-        tried.append(right[0].mean())
-        if not best or right[0].mean() > best["valid"]:
-            train = _right(w, known, data.train).mean()
-            best = {
-                "weights": w,
-                "valid": right[0].mean(),
-                "right": right[1],
-                "train": np.array(train),
-            }
-    return {**best, "valid": np.array(tried)}
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.linear_model import LogisticRegression
 
-
-def bag_run(config: Config) -> TrainingRun:
-    """The run of the bag of words."""
-    return TrainingRun(bag_of_words, {"fit": config["fit"], "penalties": config["penalties"]})
-
-
-def text_runs(config: Config) -> list[TrainingRun]:
-    """Every run of the text networks, and the bag of words."""
-    return [bag_run(config), *all_runs(config)]
-
-
-def _data_and_words(plan: Config) -> tuple[Labelled, Vocabulary]:
-    data = data_at(plan)
-    return data, Vocabulary.of(data.train.inputs, plan["fit"]["vocabulary"])
-
-
-def _counts(known: Vocabulary, texts: Any) -> csr_array:
-    """Which words each text has (n, words + 1), the last column 1."""
-    rows, columns = [], []
-    for row, text in enumerate(texts):
-        own = {known.numbers[word] for word in text if word in known.numbers}
-        for column in (*sorted(own), len(known)):
-            rows.append(row)
-            columns.append(column)
-    return csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(texts), len(known) + 1))
-
-
-def _logistic(X: csr_array, y: Floats, penalty: float) -> Floats:
-    """argmin mean log(1 + e^{−y Xw}) + penalty/2 ‖w‖²."""
-
-    def loss(w: Floats) -> tuple[float, Floats]:
-        margin = y * (X @ w)
-        slope = -y * np.exp(-np.logaddexp(0.0, margin)) / len(y)
-        value = np.logaddexp(0.0, -margin).mean() + penalty / 2 * (w @ w)
-        return float(value), X.T @ slope + penalty * w
-
-    found = minimize(loss, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B")
-    return np.asarray(found.x, dtype=np.float64)
-
-
-def _right(w: Floats, known: Vocabulary, part: Any) -> Floats:
-    said = (_counts(known, part.inputs) @ w > 0).astype(np.int64)
-    return (said == np.asarray(part.labels)).astype(np.float64)
-
-
-@lru_cache(maxsize=1)
-def _valence() -> dict[str, float]:
-    """The words of vaderSentiment's lexicon with their valence, −4 to 4."""
-    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
-
-    return {word: float(x) for word, x in SentimentIntensityAnalyzer().lexicon.items()}
-
-
-def bag_arrays(config: Config) -> Result:
-    """The arrays of the bag of words under `bag.`."""
-    made = done(bag_run(config))
-    weights = np.zeros(config["fit"]["vocabulary"] + 1)
-    weights[: len(made["weights"]) - 1] = made["weights"][:-1]
-    weights[-1] = made["weights"][-1]
-    return {"bag.weights": weights, **{f"bag.{k}": made[k] for k in ("right", "train", "valid")}}
-
-
-def opinion_masks(config: Config, weights: Floats) -> dict[str, Floats]:
-    """Which of the words (look, length + 1) of the texts looked at are opinion words, 0 or 1.
-
-    By two lexicons: `valence`, the words that people rated at 1 or beyond (vaderSentiment), and
-    `bag`, the words with the largest weights of the bag of words on the training texts. nan where
-    there is no word.
-    """
-    data, known = _data_and_words({"fit": config["fit"]})
-    strength = np.abs(weights[:-1])
-    strength[: len(SPECIAL)] = 0.0
-    strongest = set(np.argsort(-strength, kind="stable")[: config["lexicon"]].tolist())
-    rated = {word for word, x in _valence().items() if abs(x) >= 1}
-    texts = data.test.inputs[: config["look"]]
-    numbers = known.encode(texts, length=config["fit"]["length"])
-    out = {name: np.full(numbers.shape, np.nan) for name in ("valence", "bag")}
-    for row, text in enumerate(texts):
-        for place, word in enumerate(text[: config["fit"]["length"]], start=1):
-            out["valence"][row, place] = word in rated
-            out["bag"][row, place] = int(numbers[row, place]) in strongest
-    return out
+    data = data_of(**plan["data"])
+    words = Vocabulary.of(data.train.inputs, plan["data"]["vocabulary"]).words[len(SPECIAL) :]
+    bag = CountVectorizer(analyzer=list, vocabulary=words, binary=True)
+    parts = {name: (bag.transform(part.inputs), part.labels) for name, part in data.parts.items()}
+    tried = [
+        LogisticRegression(C=1 / (penalty * len(data.train)), solver="liblinear").fit(
+            *parts["train"]
+        )
+        for penalty in plan["look"]["penalties"]
+    ]
+    best = max(tried, key=lambda model: model.score(*parts["valid"]))
+    strongest = np.argsort(-np.abs(best.coef_[0]), kind="stable")[: plan["look"]["lexicon"]]
+    accuracy = {f"bag_{name}": np.array(best.score(*parts[name])) for name in ("train", "test")}
+    return {"words": np.array(words)[strongest], **accuracy}

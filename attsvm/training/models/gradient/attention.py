@@ -34,12 +34,30 @@ import numpy as np
 from attsvm._utils.arrays import Bools, Floats, Ints, plain
 from attsvm._utils.compiled import ENTRY, INNER, njit
 from attsvm._utils.parallel import map_chunks, memory
+from attsvm._utils.simd import (
+    LANES,
+    absolute,
+    add,
+    exp,
+    exp_of,
+    fma,
+    larger,
+    largest_of,
+    load,
+    mul,
+    splat,
+    store,
+    sub,
+    sum_of,
+)
 from attsvm.training.optimizers.graded.wide import of_log
 
 # Score differences below this many units of their own size are ties.
 TIED = 8 * 2.0**-52
 # Exponents below this give zero.
 LEAST = -745.0
+# Terms that are all below this may have lost digits.
+FAINT = 1e-150
 # A token found this far above the top one is the top one: beyond it rounding chose wrongly.
 ABOVE = 1.0
 
@@ -51,47 +69,61 @@ def against(D: Floats, w: Floats, out: Floats) -> None:
     Four tokens at a time, so that no sum waits for the one before.
     """
     T, d = D.shape
+    whole = d - d % LANES
     for t in range(0, T - 3, 4):
-        s0 = s1 = s2 = s3 = 0.0
-        for r in range(d):
+        x0 = x1 = x2 = x3 = splat(0.0)
+        a = t * d
+        for r in range(0, whole, LANES):
+            y = load(w, r)
+            x0 = fma(load(D, a + r), y, x0)
+            x1 = fma(load(D, a + d + r), y, x1)
+            x2 = fma(load(D, a + 2 * d + r), y, x2)
+            x3 = fma(load(D, a + 3 * d + r), y, x3)
+        s0, s1, s2, s3 = sum_of(x0), sum_of(x1), sum_of(x2), sum_of(x3)
+        for r in range(whole, d):
             s0 += D[t, r] * w[r]
             s1 += D[t + 1, r] * w[r]
             s2 += D[t + 2, r] * w[r]
             s3 += D[t + 3, r] * w[r]
         out[t], out[t + 1], out[t + 2], out[t + 3] = s0, s1, s2, s3
     for t in range(T - T % 4, T):
-        s0 = 0.0
-        for r in range(d):
+        x0 = splat(0.0)
+        for r in range(0, whole, LANES):
+            x0 = fma(load(D, t * d + r), load(w, r), x0)
+        s0 = sum_of(x0)
+        for r in range(whole, d):
             s0 += D[t, r] * w[r]
         out[t] = s0
 
 
 @njit(**INNER)
 def combine(f: Floats, D: Floats, out: Floats) -> None:
-    """Writes Σ_t f_t D_t to out (d,), from f (T,) and D (T, d).
-
-    Four tokens at a time: each entry of the sum is then fetched once for four of them.
-    """
+    """Writes Σ_t f_t D_t to out (d,), from f (T,) and D (T, d), 32 entries at a time."""
     T, d = D.shape
-    if T < 4:
-        for r in range(d):
-            out[r] = f[0] * D[0, r]
-        for t in range(1, T):
-            for r in range(d):
-                out[r] += f[t] * D[t, r]
-        return
-    for t in range(0, T - 3, 4):
-        f0, f1, f2, f3 = f[t], f[t + 1], f[t + 2], f[t + 3]
-        if t == 0:
-            for r in range(d):
-                out[r] = (f0 * D[t, r] + f1 * D[t + 1, r]) + (f2 * D[t + 2, r] + f3 * D[t + 3, r])
-        elif f0 != 0.0 or f1 != 0.0 or f2 != 0.0 or f3 != 0.0:
-            for r in range(d):
-                out[r] += (f0 * D[t, r] + f1 * D[t + 1, r]) + (f2 * D[t + 2, r] + f3 * D[t + 3, r])
-    for t in range(T - T % 4, T):
-        if f[t] != 0.0:
-            for r in range(d):
-                out[r] += f[t] * D[t, r]
+    whole = d - d % LANES
+    wide = whole - whole % (4 * LANES)
+    for r in range(0, wide, 4 * LANES):
+        x0 = x1 = x2 = x3 = splat(0.0)
+        for t in range(T):
+            y, a = splat(f[t]), t * d + r
+            x0 = fma(y, load(D, a), x0)
+            x1 = fma(y, load(D, a + LANES), x1)
+            x2 = fma(y, load(D, a + 2 * LANES), x2)
+            x3 = fma(y, load(D, a + 3 * LANES), x3)
+        store(out, r, x0)
+        store(out, r + LANES, x1)
+        store(out, r + 2 * LANES, x2)
+        store(out, r + 3 * LANES, x3)
+    for r in range(wide, whole, LANES):
+        x0 = splat(0.0)
+        for t in range(T):
+            x0 = fma(splat(f[t]), load(D, t * d + r), x0)
+        store(out, r, x0)
+    for r in range(whole, d):
+        s = 0.0
+        for t in range(T):
+            s += f[t] * D[t, r]
+        out[r] = s
 
 
 @njit(**INNER)
@@ -142,16 +174,43 @@ def soften(logs: Floats, a: int, mass: Floats) -> tuple[float, float]:
     """
     own = logs[a]
     logs[a] = -np.inf  # out of the way; put back below
-    lead = -np.inf
-    for t in range(len(logs)):
+    T = len(logs)
+    whole = T - T % LANES
+    most = splat(-np.inf)
+    for t in range(0, whole, LANES):
+        most = larger(most, load(logs, t))
+    lead = largest_of(most)
+    for t in range(whole, T):
         lead = max(lead, logs[t])
-    total = 0.0
-    for t in range(len(logs)):
-        f = logs[t] - lead
-        mass[t] = math.exp(f) if f > LEAST else 0.0
+    if lead == -np.inf:
+        mass[:] = 0.0
+        logs[a] = own
+        return lead, 0.0
+    sums = splat(0.0)
+    for t in range(0, whole, LANES):
+        m = exp(sub(load(logs, t), splat(lead)))
+        store(mass, t, m)
+        sums = add(sums, m)
+    total = sum_of(sums)
+    for t in range(whole, T):
+        mass[t] = exp_of(logs[t] - lead)
         total += mass[t]
     logs[a] = own
     return lead, total
+
+
+@njit(**INNER, forceinline=True)
+def dot(x: Floats, y: Floats) -> float:
+    """Σ x_t y_t."""
+    T = len(x)
+    whole = T - T % LANES
+    sums = splat(0.0)
+    for t in range(0, whole, LANES):
+        sums = fma(load(x, t), load(y, t), sums)
+    total = sum_of(sums)
+    for t in range(whole, T):
+        total += x[t] * y[t]
+    return total
 
 
 @njit(**INNER)
@@ -266,15 +325,20 @@ def tilt(gap: Floats, mass: Floats, lead: float, delta: float) -> float:
 
     No token may tie with the top one in score or key: then every term has the factor e^lead.
     mass (T,), lead: those of `soften`, and mass becomes f; height has the constant that lead has.
-    delta: δ = Σ s_t G_t. −inf: the terms that lead are zero, and `untie` must be asked.
+    delta: δ = Σ s_t G_t. −inf: the terms that lead vanish, and `grade` must be asked.
     """
-    height = -np.inf
-    for t in range(len(gap)):
-        f = gap[t] - delta
-        if mass[t] == 1.0 and f != 0.0:
-            height = lead
-        mass[t] *= f
-    return height
+    T = len(gap)
+    whole = T - T % LANES
+    most = splat(0.0)
+    for t in range(0, whole, LANES):
+        x = mul(load(mass, t), sub(load(gap, t), splat(delta)))
+        store(mass, t, x)
+        most = larger(most, absolute(x))
+    largest = largest_of(most)
+    for t in range(whole, T):
+        mass[t] *= gap[t] - delta
+        largest = max(largest, abs(mass[t]))
+    return lead if largest > FAINT else -np.inf
 
 
 @njit(**INNER)
@@ -360,34 +424,32 @@ def gather(part: Floats, queries: Floats, shares: Floats, G: Floats) -> None:
     """Writes Σ_i shares_i z_i part_iᵀ to G (dq, d), from part (n, d), all finite, z (n, dq)."""
     n, d = part.shape
     dq = queries.shape[1]
-    # Four inputs at a time: each entry of G is then fetched once for four of them.
-    for i in range(0, n - 3, 4):
-        f0, f1, f2, f3 = shares[i], shares[i + 1], shares[i + 2], shares[i + 3]
-        if i > 0 and f0 == 0.0 and f1 == 0.0 and f2 == 0.0 and f3 == 0.0:
-            continue
-        for c in range(dq):
-            q0, q1 = f0 * queries[i, c], f1 * queries[i + 1, c]
-            q2, q3 = f2 * queries[i + 2, c], f3 * queries[i + 3, c]
-            if i == 0:
-                for r in range(d):
-                    G[c, r] = (q0 * part[i, r] + q1 * part[i + 1, r]) + (
-                        q2 * part[i + 2, r] + q3 * part[i + 3, r]
-                    )
-            else:
-                for r in range(d):
-                    G[c, r] += (q0 * part[i, r] + q1 * part[i + 1, r]) + (
-                        q2 * part[i + 2, r] + q3 * part[i + 3, r]
-                    )
-    if n < 4:
-        for c in range(dq):
-            for r in range(d):
-                G[c, r] = 0.0
-    for i in range(n - n % 4, n):
-        if shares[i] != 0.0:
-            for c in range(dq):
-                f = shares[i] * queries[i, c]
-                for r in range(d):
-                    G[c, r] += f * part[i, r]
+    whole = d - d % LANES
+    wide = whole - whole % (4 * LANES)
+    for c in range(dq):
+        for r in range(0, wide, 4 * LANES):
+            x0 = x1 = x2 = x3 = splat(0.0)
+            for i in range(n):
+                y, a = splat(shares[i] * queries[i, c]), i * d + r
+                x0 = fma(y, load(part, a), x0)
+                x1 = fma(y, load(part, a + LANES), x1)
+                x2 = fma(y, load(part, a + 2 * LANES), x2)
+                x3 = fma(y, load(part, a + 3 * LANES), x3)
+            a = c * d + r
+            store(G, a, x0)
+            store(G, a + LANES, x1)
+            store(G, a + 2 * LANES, x2)
+            store(G, a + 3 * LANES, x3)
+        for r in range(wide, whole, LANES):
+            x0 = splat(0.0)
+            for i in range(n):
+                x0 = fma(splat(shares[i] * queries[i, c]), load(part, i * d + r), x0)
+            store(G, c * d + r, x0)
+        for r in range(whole, d):
+            s = 0.0
+            for i in range(n):
+                s += shares[i] * queries[i, c] * part[i, r]
+            G[c, r] = s
 
 
 @njit(**INNER)
@@ -553,7 +615,7 @@ def _pull(
     end: int,
 ) -> None:
     """Writes out and scale as in `pull` for the instances from begin to end."""
-    n, T, d = inputs.keys.shape[1:]
+    n, _, d = inputs.keys.shape[1:]
     dq = inputs.queries.shape[2]
     D, gap, order, mass, rises = work.D, work.gap, work.order, work.mass, work.rises
     for b in range(begin, end):
@@ -569,10 +631,7 @@ def _pull(
             a, line = at.top[b, i], at.logs[b, i]
             apart = _gaps_at(inputs, at, work, D, b, i)
             lead, _ = soften(line, a, mass)
-            delta = 0.0
-            for t in range(T):
-                delta += mass[t] * gap[t]
-            delta *= math.exp(lead)
+            delta = dot(mass, gap) * math.exp(lead)
             rise = -np.inf
             if apart and distinct(D, inputs.present[b, i], a):
                 rise = tilt(gap, mass, lead, delta)

@@ -38,6 +38,7 @@ from attsvm.training.models.gradient.attention import (
     assemble,
     combine,
     distinct,
+    dot,
     gaps,
     gather,
     grade,
@@ -265,10 +266,7 @@ def look(given: Instances, known: Known, seen: Looked, reach: float, b: int, i: 
             _turn(given, known, seen, b, i, a)
     front = math.exp(lead)
     sure = 1.0 / (1.0 + front * total)
-    delta = 0.0
-    for t in range(len(mass)):
-        delta += mass[t] * gap[t]
-    delta *= front * sure
+    delta = dot(mass, gap) * front * sure
     x = known.score[i] - delta
     if not (x >= LOWEST if given.code == 1 else abs(x) <= FAR):
         return False
@@ -333,10 +331,7 @@ def _square(G: Floats) -> float:
     """‖G‖²."""
     size = 0.0
     for r in range(G.shape[0]):
-        row = 0.0
-        for c in range(G.shape[1]):
-            row += G[r, c] * G[r, c]
-        size += row
+        size += dot(G[r], G[r])
     return size
 
 

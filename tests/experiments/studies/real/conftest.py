@@ -1,7 +1,7 @@
-"""Everything here needs torch and the data sets of the claims on real data, or is left out."""
+"""Everything here needs torch and the data sets of the studies on real data, or is left out."""
 
-from attsvm.experiments.studies import CLAIMS
+from attsvm.experiments.studies import studies
 from attsvm.experiments.studies.shared.needs import missing
 
-needs = tuple({need for claim in CLAIMS.values() for need in claim.needs})
+needs = tuple({need for study in studies().values() for need in study.needs})
 collect_ignore_glob = ["test_*.py"] if missing(needs) else []
