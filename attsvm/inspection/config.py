@@ -43,7 +43,7 @@ class InspectionConfig:
     def quick(*, seed: int = 0) -> InspectionConfig:
         """Far less: fewer queries, two draws, no nuclear norm, no cross-entropy fits."""
         less = {"fit": 60, "test": 120, "draws": 2, "nuclear_draws": -1, "attacks": 20, "cache": 4}
-        return InspectionConfig(**less, cross=False, seed=seed)  # type: ignore[arg-type]
+        return InspectionConfig(**less, cross=False, seed=seed)
 
     @staticmethod
     def of(*, queries: int | None, quick: bool, seed: int) -> InspectionConfig:

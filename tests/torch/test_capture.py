@@ -11,7 +11,6 @@ import attsvm
 from attsvm import inspection
 from attsvm.datasets import EXAMPLES
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.inspection.checkpoints import folder_of
 from attsvm.torch import Attention, Monitor, capture
 from tests.conventions.tree import ROOT
 from tests.tolerances import EXACTLY
@@ -266,25 +265,25 @@ def test_values_that_are_not_of_the_keys_are_refused():
 
 @pytest.fixture(scope="module")
 def minilm():
-    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("transformers")
     try:
-        folder, _ = folder_of("minilm")
+        return inspection.load("minilm")
     except Unsupported as missing:
         pytest.skip(str(missing))
-    return transformers.AutoModel.from_pretrained(folder).eval()
 
 
 def test_a_head_of_minilm_looks_at_the_token_before(minilm):
-    read = inspection.load("minilm").reader.encode(
-        inspection.sample_texts("prose")[:24], length=16, longest=512
+    texts = inspection.sample_texts("prose")[:31]
+    batch = minilm.tokenizer(
+        texts, max_length=16, truncation=True, padding=True, return_tensors="pt",
+        return_special_tokens_mask=True,
+    )  # fmt: skip
+    special = batch.pop("special_tokens_mask").bool().numpy()
+    captured = capture(
+        minilm.model, dict(batch), layer="encoder.layer.0.attention.self", head=2, query=5
     )
-    batch = {
-        "input_ids": torch.as_tensor(read.ids),
-        "attention_mask": torch.as_tensor(read.valid).long(),
-    }
-    captured = capture(minilm, batch, layer="encoder.layer.0.attention.self", head=2, query=5)
-    view = captured.view(ids=batch["input_ids"], special=read.special)
-    (record,) = inspection.inspect_views([view], plan=inspection.InspectionConfig.quick()).records
+    view = captured.view(ids=batch["input_ids"], special=special)
+    (record,) = inspection.inspect_views([view], config=inspection.InspectionConfig.quick()).records
     assert (record["layer"], record["head"]) == (0, 2)
     assert (record["kind"], record["rule"]) == ("positional", "1 before")
     assert record["rule_agreement"] == 1.0
