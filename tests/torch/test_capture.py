@@ -217,10 +217,7 @@ def test_outputs_of_the_views_are_those_of_the_layer(kind, key_heads):
     layer = Functional(kind=kind, key_heads=key_heads, is_causal=True).double()
     x = torch.randn(2, 5, 12, dtype=torch.float64)
     views = [capture(layer, x, head=head).view() for head in range(4)]
-    outputs = [
-        np.einsum("nt,nth->nh", v.attention(), v.keys @ v.value_factor.T + v.value_shift)
-        for v in views
-    ]
+    outputs = [np.einsum("nt,nth->nh", v.attention(), v.values) for v in views]
     made = layer.out(torch.as_tensor(np.concatenate(outputs, axis=1)))
     np.testing.assert_allclose(
         made.detach(), layer(x).detach().reshape(10, 12), rtol=EXACTLY, atol=EXACTLY
@@ -238,16 +235,13 @@ def test_multihead_values_and_layers_are_kept():
     name = "layers.1.self_attn"
     views = [capture(model, given, layer=name, head=head).view() for head in range(2)]
     first = views[0]
-    assert (first.layer, first.head, first.value_factor.shape) == (1, 0, (4, 8))
+    assert (first.layer, first.head, first.values.shape) == (1, 0, (7, 4, 4))
     assert list(first.positions) == [0, 1, 2, 3, 0, 1, 2]  # the padded place asks nothing
     attention = model.layers[1].self_attn
     seen = torch.as_tensor(first.keys[[0, 4]])
     truth = attention(seen, seen, seen, key_padding_mask=padding)[0].detach()
     outputs = np.concatenate(
-        [
-            np.einsum("nt,nth->nh", v.attention(), v.keys @ v.value_factor.T + v.value_shift)
-            for v in views
-        ],
+        [np.einsum("nt,nth->nh", v.attention(), v.values) for v in views],
         axis=1,
     )
     made = attention.out_proj(torch.as_tensor(outputs)).detach()
