@@ -28,10 +28,11 @@ from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
 from attsvm.theory import measures
 from attsvm.theory.convergence.prover import Since, proved_since
+from attsvm.theory.limits import predict
 from attsvm.theory.outcome import Outcome, outcome
-from attsvm.training.config import plain_options
+from attsvm.training.config import plain_options, rate_of
 from attsvm.training.models import SENTENCE_MODELS, Model, model_of
-from attsvm.training.optimizers import Optimizer, RuleLike, optimizer_of
+from attsvm.training.optimizers import OPTIMIZERS, Optimizer, RuleLike, optimizer_of
 from attsvm.training.path import Path
 from attsvm.training.train import train_tokens
 
@@ -76,6 +77,31 @@ class ComparedRun(Result):
         """The margin share at the end, by norm."""
         return {norm: float(share[-1]) for norm, share in self.shares.items()}
 
+    @property
+    def trends(self) -> dict[str, float]:
+        """By norm, d log10(1 − share)/d log10(step) over the last two decades of steps.
+
+        −1: what is missing falls tenfold in a decade. nan with fewer than three records.
+        """
+        if self.path is None:
+            return {}
+        steps = self.path.steps
+        late = (steps > 0) & (steps * 100 >= steps[-1])
+        x = np.log10(steps[late])
+        return {norm: _slope(x, np.asarray(s)[late]) for norm, s in self.shares.items()}
+
+    @property
+    def nearest(self) -> str | None:
+        """The norm with the largest share at the end: measured, not proved."""
+        known = {norm: share for norm, share in self.last.items() if share > 0}
+        return max(known, key=known.__getitem__) if known else None
+
+    @property
+    def alike(self) -> tuple[str, ...]:
+        """The listed optimizers whose limit is in the nearest norm."""
+        plain = (name for name in OPTIMIZERS if ":" not in name)
+        return tuple(name for name in plain if predict(self.model, name).norm == self.nearest)
+
     def _card(self) -> Summary:
         if self.path is None or self.outcome is None:
             return Summary("ComparedRun", f"{self.name}: refused, {self.refused}")
@@ -84,6 +110,7 @@ class ComparedRun(Result):
             "limit": self.norm or "no known norm",
             "correlation": self.outcome.correlation,
             **{f"share, {norm}": share for norm, share in self.last.items()},
+            "nearest norm": f"{self.nearest or 'none'}, measured, not proved",
             "proved since step": "not proved" if self.proved is None else self.proved.step,
         }
         return Summary("ComparedRun", self.name, facts)
@@ -115,7 +142,9 @@ class Comparison(Table):
 
     def columns(self) -> dict[str, Any]:
         """A row per run: how it was trained, where it ended, its share of the best margin in each
-        norm, the step from which it is proved to converge, and why it was refused."""
+        norm, the norm of the largest, the trends, the step from which the gradient is below the
+        floats of an optimizer that reads floats, the step from which the run is proved to converge,
+        and why it was refused."""
         ends = [run.outcome for run in self.runs]
         return {
             "model": [run.model for run in self.runs],
@@ -130,6 +159,15 @@ class Comparison(Table):
                 f"share_{norm}": [run.last.get(norm, math.nan) for run in self.runs]
                 for norm in self.norms
             },
+            "nearest": [run.nearest for run in self.runs],
+            **{
+                f"trend_{norm}": [run.trends.get(norm, math.nan) for run in self.runs]
+                for norm in self.norms
+            },
+            "underflow": [
+                math.nan if run.path is None or run.path.underflow is None else run.path.underflow
+                for run in self.runs
+            ],
             "proved_since": [math.nan if run.proved is None else run.proved.step
                              for run in self.runs],
             "loss": [math.nan if end is None else end.loss for end in ends],
@@ -183,12 +221,26 @@ class Comparison(Table):
             if len(set(rows[name])) > 1:
                 table[name] = rows[name]
         table["state"] = [_WORDS.get(state, state) for state in rows["state"]]
-        table["corr"] = [_short(value) for value in rows["correlation"]]
         for norm in self.norms:
-            table[norm] = [_short(r.last.get(norm)) + "*" * (r.norm == norm) for r in runs]
-        table["proved"] = ["" if run.proved is None else run.proved.step for run in runs]
+            table[norm] = [
+                _short(r.last.get(norm)) + _arrow(r.trends.get(norm)) + "*" * (r.norm == norm)
+                for r in runs
+            ]
+        table["nearest"] = [
+            f"{run.nearest} ({run.alike[0]})"
+            if run.alike and run.alike[0] != run.nearest
+            else run.nearest or ""
+            for run in runs
+        ]
+        columns = {"proved_since": "proof", "underflow": "no float", "correlation": "corr"}
+        for name, head in columns.items():
+            if not np.isnan(rows[name]).all():
+                table[head] = [_number(value) for value in rows[name]]
         said = f"{len(self.trained)} runs, their certified share of the best margin in each norm"
-        note = "*: the norm that theory names; proved: the step since which convergence is"
+        note = (
+            "*: the norm of theory; nearest (an optimizer with that limit): the largest share, "
+            "measured, not proved; ↑ ↓: what is missing shrinks, grows over two decades of steps"
+        )
         if self.refused:
             note = "refused: " + "; ".join(f"{run.name}: {run.refused}" for run in self.refused)
         return Summary("Comparison", said, {}, table, note=note, most=17)
@@ -199,7 +251,34 @@ _WORDS = {"at a locally optimal selection": "local"}
 
 
 def _short(value: float | None) -> str:
-    return "" if value is None or math.isnan(value) else f"{value:.4f}"
+    """A share, rounded down, without the leading zero."""
+    if value is None or math.isnan(value):
+        return ""
+    return f"{math.floor(1000 * value) / 1000:.3f}".removeprefix("0")
+
+
+def _number(value: float) -> str:
+    """A step, or a correlation."""
+    return "" if math.isnan(value) else f"{value:.0f}" if abs(value) > 1 else _short(value)
+
+
+# A slope beyond this in log-log counts as a trend.
+_TREND = 0.1
+
+
+def _arrow(slope: float | None) -> str:
+    """A sign for the trend of 1 − share."""
+    if slope is None or not abs(slope) > _TREND:
+        return ""
+    return "↑" if slope < 0 else "↓"
+
+
+def _slope(x: Floats, share: Floats) -> float:
+    """The slope of log10(1 − share) over x, by least squares."""
+    known = np.isfinite(share) & (share < 1)
+    if known.sum() < 3:
+        return math.nan
+    return float(np.polyfit(x[known], np.log10(1 - share[known]), 1)[0])
 
 
 # The norms without an exponent. A single column has one norm less often: see `_norms`.
@@ -222,7 +301,7 @@ def compare(
     tokens: Tokens,
     *,
     optimizers: Iterable[RuleLike] = ("ngd", "gd", "sign", "spectral"),
-    lrs: Iterable[float] = (0.1,),
+    lrs: Iterable[float] | None = None,
     models: Iterable[str | Model] = ("weight",),
     head: Any = None,
     steps: int = 1000,
@@ -239,7 +318,7 @@ def compare(
     tokens : Tokens
         One instance with labels.
     optimizers, lrs, models : list
-        All combinations are trained.
+        All combinations are trained; without lrs each optimizer with its own step size, or 0.1.
     head : array (d,) or Head, optional
         As in `train`; models that train their own are not given it.
     steps : int, default: 1000
@@ -270,15 +349,15 @@ def compare(
     for name in ("start", "stop"):
         if more.get(name) is not None:
             raise Unsupported(f"{name} belongs to one run: train it alone, with attsvm.train")
-    families = {"optimizers": listed(optimizers, "optimizers"), "lrs": listed(lrs, "lrs")}
+    families = {"optimizers": listed(optimizers, "optimizers")}
     families["models"] = listed(models, "models")
     options = plain_options(more.get("options"))
     check_optimizers(families["optimizers"], options)
+    rates = [] if lrs is None else [positive(lr, "lr") for lr in listed(lrs, "lrs")]
     asked = [
-        RunConfig(model, optimizer, positive(lr, "lr"), head_for(head, model), dict(more))
-        for model, optimizer, lr in product(
-            families["models"], families["optimizers"], families["lrs"]
-        )
+        RunConfig(model, optimizer, rate, head_for(head, model), dict(more))
+        for model, optimizer in product(families["models"], families["optimizers"])
+        for rate in rates or [rate_of(optimizer, options)]
     ]
     return compare_runs(tokens, asked, steps=steps, norms=norms, progress=progress)
 

@@ -295,7 +295,7 @@ def test_float32_tokens_and_no_labels():
         (BadTokens, {"run": np.full((4, 4), np.nan)}, r"W\[0, 0\] is nan"),
         (BadTokens, {"run": np.full((4, 4), 1e100)}, r"entries must be finite and below 1e\+75"),
         (BadTokens, {"run": (np.zeros((4, 2)), np.zeros((4, 3)))}, "K has 2 columns and Q 3"),
-        (BadTokens, {"head": None}, "the head is missing: give head=v"),
+        (BadTokens, {"head": None, "optimizer": "gd"}, "the head is missing: give head=v"),
         (BadTokens, {"head": np.zeros(3)}, r"the prediction head has shape \(3,\)"),
         (BadTokens, {"head": np.full(4, np.inf)}, "head has an entry that is not finite"),
         (BadTokens, {"instance": 1}, "instance is 1: there is one instance, 0"),
