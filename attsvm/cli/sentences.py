@@ -32,7 +32,6 @@ def sentences_command(
     strip_punctuation: bool = False,
     shortest: int | None = None,
     query: str | None = None,
-    length: int | None = None,
     ties: bool = False,
     figure: Path | None = None,
     style: str = "screen",
@@ -50,8 +49,6 @@ def sentences_command(
     -------------
     query : TOKEN
         Show the order of this token in full.
-    length : N, at least 2
-        Count what is decided up to this many tokens.
     ties
         Take several labels and cycles as ties; count them.
 
@@ -84,7 +81,7 @@ def sentences_command(
             raise BadTokens(f"{file} has no sentence, only collocations: there is nothing to draw")
         token = None if query is None else _find_query(query, data, every)
     with working(f"solving the problems of {len(every)} queries"):
-        report = describe_sentences(found, every, query=token, length=length, ties=ties)
+        report = describe_sentences(found, every, query=token, ties=ties)
     if figure is not None:
         from attsvm.plotting.hasse import draw_order, draw_orders
 
@@ -225,11 +222,6 @@ def conclude(report: dict[str, Any]) -> str:
         f"{ties}attention learns an order of tokens for {report['ordered_queries']} of "
         f"{many(report['queries'], 'query')}"
     )
-    if seen := report["solved"]["coverage"]:
-        second += (
-            f" and decides {100 * seen['decided']:.1f} % of all sentences of 2 to {seen['length']} "
-            f"tokens that end in one of them (the orders alone {100 * seen['ordered']:.1f} %)"
-        )
     return f"{first} {second[0].upper()}{second[1:]}."
 
 

@@ -99,7 +99,7 @@ def test_a_run_that_diverges_is_named(run, tokens):
         (("--lr", "0.1", "--lr", "0.10"), "lrs has 0.1 twice"),
         ((*TWO, "--proof", "p.npz"), "--proof is for one run"),
         ((*TWO, "--resume", "p.npz"), "--resume is for one run"),
-        ((*TWO, "--until", "0.9"), "--until is for one run"),
+        ((*TWO, "--until", "proved"), "--until is for one run"),
         (
             ("--optimizer", "ngd", "--optimizer", "muon", "--option", "momentum=0.9"),
             "does not fit ngd",
