@@ -79,15 +79,16 @@ OPTIMIZERS = tuple(family for family in FAMILIES if family not in POWERS)
 def _read_table() -> dict[tuple[str, str], LimitRow]:
     """The rows of limits.toml by model and family, in the order of these."""
     found: dict[tuple[str, str], LimitRow] = {}
-    for row in tomllib.loads(_FILE.read_text("utf-8"))["limit"]:
+    for row in _DATA["limit"]:
         parts = tuple(row["references"]), tuple(row["premises"])
         made = LimitRow(row.get("norm"), row["status"], row["statement"], *parts)
         found |= dict.fromkeys(product(row["models"], row["optimizers"]), made)
     return {key: found[key] for key in product(MODELS, FAMILIES)}
 
 
-_FILE = files("attsvm.theory").joinpath("limits.toml")
+_DATA = tomllib.loads(files("attsvm.theory").joinpath("limits.toml").read_text("utf-8"))
 TABLE = _read_table()
+PREMISES = tuple(_DATA["premises"])
 
 Verdict = tuple[bool | None, str]
 
@@ -321,65 +322,34 @@ def _orthonormal(case: LimitCase) -> Verdict:
     return off <= _RIGHT_ANGLE, f"inner products are within {off:.1e} of those"
 
 
-def _unchecked(detail: str) -> Callable[[LimitCase], Verdict]:
-    return lambda case: (None, detail)
-
-
-_NEAR = "the start is large and near the limit's direction, at locally optimal tokens"
-_REACH = "the factors can reach the limit's rank from their start"
+# The checks of premises; of the others `_DATA["unchecked"]` has what is said.
+CHECKS: dict[str, Callable[[LimitCase], Verdict]] = {
+    "linear head": _linear_head,
+    "decreasing loss": _loss,
+    "one best token": _one_best,
+    "separable": _separable,
+    "any start": _equal_others,
+    "near or any start": _start,
+    "small step": _small_step,
+    "no decay": _no_decay,
+    "nuclear rank": _reach("nuclear"),
+    "rank": _reach(None),
+    "labels": _labels,
+    "support": _support,
+    "realizable": _realizable,
+    "orthonormal": _orthonormal,
+    "staged": lambda case: case.staged,
+    "steady": lambda case: case.steady,
+}
 # Those that only spare another one: with one input, equal scores make any start do.
 _SPARES = ("any start",)
-# key -> (the premise in words, its check)
-CHECKS: dict[str, tuple[str, Callable[[LimitCase], Verdict]]] = {
-    "linear head": ("the head is linear", _linear_head),
-    "decreasing loss": ("the loss decreases strictly with the margin", _loss),
-    "one best token": ("each input has one best token", _one_best),
-    "separable": ("some matrix selects the best tokens", _separable),
-    "any start": ("the other tokens of an input share one score", _equal_others),
-    "near start": (_NEAR, _unchecked("a property of the run, not of the data")),
-    "near or any start": (_NEAR, _start),
-    "small step": ("the step is constant and small", _small_step),
-    "no decay": ("weights do not decay", _no_decay),
-    "data model": (
-        "the tokens come from the theorem's data model",
-        _unchecked("nearly orthogonal tokens and suitable queries"),
-    ),
-    "theorem's steps": (
-        "weights and decoder use the theorem's step sizes",
-        _unchecked("a property of the run, not of the data"),
-    ),
-    "full batch": ("Adam runs without eps on full batches", _unchecked("a property of the run")),
-    "nuclear rank": (_REACH, _reach("nuclear")),
-    "rank": (_REACH, _reach(None)),
-    "width": (
-        "the factors are at least as wide as the limit's rank",
-        _unchecked("a width of min(n, d, dq) always suffices"),
-    ),
-    "labels": ("each input has a label", _labels),
-    "support": ("every best token supports the decoder", _support),
-    "label margin": (
-        "attention off the best tokens lowers the best label margin in proportion",
-        _unchecked("not checked: it speaks of every attention at once"),
-    ),
-    "realizable": (
-        "sentences are closed under prefixes and agree with one strict order for each query, "
-        "without confused tokens, and the optimal token occurs at least as often as any "
-        "non-optimal one",
-        _realizable,
-    ),
-    "orthonormal": ("the embeddings are orthonormal", _orthonormal),
-    "staged": ("W_ov is trained first, and W_kq with it frozen", lambda case: case.staged),
-    "steady": (
-        "each stage starts at zero and takes normalized steps of one length",
-        lambda case: case.steady,
-    ),
-}
 
 
 def premise(name: str, case: LimitCase) -> Premise:
     """The premise of this key, checked on the case."""
-    words, check = CHECKS[name]
-    return Premise(words, *check(case), needed=name not in _SPARES)
+    check = CHECKS.get(name)
+    verdict = (None, _DATA["unchecked"][name]) if check is None else check(case)
+    return Premise(_DATA["premises"][name], *verdict, needed=name not in _SPARES)
 
 
 _NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+")
