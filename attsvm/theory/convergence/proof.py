@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -29,19 +29,14 @@ Theorem = Literal["tube", "cone", "level", "power cone"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Blocked(Result):
-    """What blocks a proof: a sentence, and where there is one the row (input, token).
-
-    norm: about the ‖W‖ at which the proof would succeed, if W kept its offset from the limit's ray;
-    nan where no norm is known to be enough. In floats, and no promise.
-    """
+    """What blocks a proof: a sentence, and where there is one the row (input, token)."""
 
     reason: str
     row: tuple[int, int] | None = None
-    norm: float = float("nan")
 
     def _card(self) -> Summary:
         facts = {} if self.row is None else {"input, token": self.row}
-        return Summary("Blocked", self.reason, facts | {"norm": self.norm}, brief=True)
+        return Summary("Blocked", self.reason, facts, brief=True)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,10 +117,7 @@ class ConvergenceProof(Table):
         """One sentence."""
         if self.theorem is None:
             blocked = Blocked("no inequality holds") if self.blocked is None else self.blocked
-            more = ""
-            if np.isfinite(blocked.norm):
-                more = f"; it would hold from a norm of about {blocked.norm:.3g} on"
-            return f"not proved: {blocked.reason}{more}"
+            return f"not proved: {blocked.reason}"
         c = self.constants
         said = {
             "tube": "W stays within {D:.3g} of its limit ray, and 1 − corr ≤ {bound:.2e} and falls",
@@ -190,7 +182,7 @@ class ConvergenceProof(Table):
         kept |= {name: getattr(tokens, name) for name in ("labels", "mask", "source")}
         kept["direction"] = self.direction
         if blocked is not None:
-            kept |= {"blocked_norm": blocked.norm, "blocked_row": blocked.row}
+            kept["blocked_row"] = blocked.row
         kept |= {f"constants.{name}": np.float64(x) for name, x in self.constants.items()}
         kept |= {f"witness.{name}": value for name, value in self.witness.items()}
         return {name: value for name, value in kept.items() if value is not None}
@@ -220,9 +212,7 @@ class ConvergenceProof(Table):
             "longest_step": self.longest_step,
             "float_steps": self.float_steps,
             "constants": dict(self.constants),
-            "blocked": None
-            if blocked is None
-            else {"reason": blocked.reason, "row": blocked.row, "norm": blocked.norm},
+            "blocked": None if blocked is None else asdict(blocked),
             "message": self.message,
         }
         return dict(finite(found))
@@ -313,7 +303,7 @@ def read_fields(
     if reason := str(found["blocked"]):
         row = found.get("blocked_row")
         pair = None if row is None or row.shape != (2,) else (int(row[0]), int(row[1]))
-        blocked = Blocked(reason, pair, float(found.get("blocked_norm", np.float64(np.nan))))
+        blocked = Blocked(reason, pair)
     if not theorem and blocked is None:
         raise BadTokens(f"{file}: nothing is proved, and nothing is said to block it")
     return {
