@@ -13,7 +13,7 @@ from attsvm._utils.memory import require
 from attsvm.next_token.infimum import finite_part
 from attsvm.next_token.order import KINDS, Order, chains, longest_chain, orders
 from attsvm.next_token.problems import solve_attention, solve_decoder
-from attsvm.next_token.realizable import Realizability, find_explained, realizability
+from attsvm.next_token.realizable import find_explained, realizability
 from attsvm.next_token.sentences import Sentences, embedding_of
 from attsvm.next_token.text import TextReading
 
@@ -23,12 +23,11 @@ def describe_sentences(
     every: Mapping[int, Order],
     *,
     query: int | None = None,
-    ties: bool = False,
 ) -> dict[str, Any]:
     """What is known of a text.
 
     every: the orders of its sentences. query: the one whose order and column are given in full;
-    without it every order is counted. ties: count what is tied.
+    without it every order is counted.
     """
     data = found.sentences
     finding = realizability(data, every)
@@ -53,7 +52,6 @@ def describe_sentences(
         "without_optimal": int(data.counts[without].sum()),
         **finding.to_dict(),
         "kinds": _count_kinds(data, every),
-        "ties": _count_ties(data, every, finding) if ties else None,
         "orders": [
             _describe_order(data, order, full=query is not None) for order in chosen.values()
         ],
@@ -69,24 +67,6 @@ def _count_kinds(data: Sentences, every: Mapping[int, Order]) -> dict[str, int]:
         counts.update(order.kinds.tolist())
     counts[KINDS[3]] = len(every) * data.vocabulary - counts.total()
     return {kind: counts[kind] for kind in KINDS}
-
-
-def _count_ties(
-    data: Sentences, every: Mapping[int, Order], finding: Realizability
-) -> dict[str, int]:
-    """What the ties are, once several labels of a context and cycles are allowed."""
-    sizes = [np.bincount(order.component) for order in every.values() if len(order.tokens)]
-    tied = [size[size > 1] for size in sizes]
-    return {
-        "contexts": finding.counts["contradiction"],
-        "queries": sum(bool(size.size) for size in tied),
-        "components": sum(map(len, sizes)),
-        "tied_components": sum(map(len, tied)),
-        "tied_tokens": sum(int(size.sum()) for size in tied),
-        "largest": max((int(size.max()) for size in tied if size.size), default=0),
-        # Nothing can be learnt from these: none of their tokens is followed by the label.
-        "sentences_without_optimal": int((~data.optimal.any(axis=1)).sum()),
-    }
 
 
 def _describe_order(data: Sentences, order: Order, *, full: bool) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -208,16 +208,6 @@ _PLAIN = tuple(name for name in NORMS if name != "lP")
 _TRAINING = 0.7
 
 
-class RunConfig(NamedTuple):
-    """One run to train: its model, optimizer, step size and head, and what else `train` takes."""
-
-    model: str | Model
-    optimizer: RuleLike
-    lr: float
-    head: Any = None
-    more: dict[str, Any] = {}  # noqa: RUF012  never written to
-
-
 def compare(
     tokens: Tokens,
     *,
@@ -270,18 +260,57 @@ def compare(
     for name in ("start", "stop"):
         if more.get(name) is not None:
             raise Unsupported(f"{name} belongs to one run: train it alone, with attsvm.train")
-    families = {"optimizers": listed(optimizers, "optimizers"), "lrs": listed(lrs, "lrs")}
-    families["models"] = listed(models, "models")
-    for optimizer in families["optimizers"]:
+    models, optimizers = listed(models, "models"), listed(optimizers, "optimizers")
+    lrs = [positive(lr, "lr") for lr in listed(lrs, "lrs")]
+    heads = [head_for(head, model) for model in models]
+    for optimizer in optimizers:
         optimizer_of(optimizer)  # an unknown name ends all
     plain_options(more.get("options"))
-    asked = [
-        RunConfig(model, optimizer, positive(lr, "lr"), head_for(head, model), dict(more))
-        for model, optimizer, lr in product(
-            families["models"], families["optimizers"], families["lrs"]
-        )
-    ]
-    return compare_runs(tokens, asked, steps=steps, norms=norms, progress=progress)
+    if not isinstance(tokens, Tokens):
+        raise BadTokens(f"compare takes Tokens, one instance: this is {type(tokens).__name__}")
+    chosen = None if norms is None else [norm_of(name).name for name in listed(norms, "norms")]
+    asked = list(product(zip(models, heads, strict=True), optimizers, lrs))
+    paths: list[Path | AttsvmError] = []
+    for k, ((model, read), optimizer, lr) in enumerate(asked):
+        part = None if progress is None else partial(_report_part, progress, k, len(asked))
+        form = {"model": model, "optimizer": optimizer, "lr": lr, "head": read}
+        try:
+            paths.append(train_tokens(tokens, **form, steps=steps, progress=part, **more))
+        except AttsvmError as error:
+            paths.append(error)
+    errors = [path for path in paths if isinstance(path, AttsvmError)]
+    if len(errors) == len(asked):
+        raise errors[0]
+    ends: list[Outcome | None] = []
+    for path, ((_, read), _, _) in zip(paths, asked, strict=True):
+        if isinstance(path, AttsvmError):
+            ends.append(None)
+            continue
+        # What overflows is inf or nan; a solve that stopped early says so in its certificate.
+        with np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            ends.append(outcome(path, tokens, None if isinstance(read, str) else read))
+    if chosen is None:
+        # Of a single column the Frobenius, nuclear and spectral norm are one: it is listed once.
+        named = [end.limit.norm for end in ends if end is not None and end.limit.norm is not None]
+        one_column = ("nuclear", "spectral") if tokens.shape[1] == 1 else ()
+        plain = [name for name in _PLAIN if name in named or name not in one_column]
+        chosen = list(dict.fromkeys([*plain, *named]))
+    solved: dict[Any, Certificate] = {}
+    runs = []
+    for k, (((model, read), optimizer, lr), path, end) in enumerate(
+        zip(asked, paths, ends, strict=True)
+    ):
+        if isinstance(path, AttsvmError) or end is None:
+            name = model if isinstance(model, str) else model.name
+            said = " ".join(str(path).split())
+            by = optimizer if isinstance(optimizer, str) else optimizer_of(optimizer).name
+            runs.append(ComparedRun(name, by, lr, refused=said))
+        else:
+            runs.append(_measure(tokens, read, path, end, chosen, solved))
+        if progress is not None:
+            progress(_TRAINING + (1 - _TRAINING) * (k + 1) / len(asked))
+    return Comparison(tuple(runs), tuple(chosen))
 
 
 def listed(given: Any, name: str) -> list[Any]:
@@ -305,64 +334,6 @@ def head_for(head: Any, model: str | Model) -> Any:
     return None if model_of(model).trains_head and not isinstance(head, str) else head
 
 
-def compare_runs(
-    tokens: Tokens,
-    asked: Sequence[RunConfig],
-    *,
-    steps: int,
-    norms: Iterable[str] | None = None,
-    progress: Progress | None = None,
-) -> Comparison:
-    """The Comparison of these runs; raises the first error where none can be trained."""
-    if not isinstance(tokens, Tokens):
-        raise BadTokens(f"compare takes Tokens, one instance: this is {type(tokens).__name__}")
-    chosen = None if norms is None else [norm_of(name).name for name in listed(norms, "norms")]
-    paths: list[Path | AttsvmError] = []
-    for k, one in enumerate(asked):
-        part = None if progress is None else partial(_report_part, progress, k, len(asked))
-        try:
-            form = {"model": one.model, "optimizer": one.optimizer, "lr": one.lr, "head": one.head}
-            paths.append(train_tokens(tokens, **form, steps=steps, progress=part, **one.more))
-        except AttsvmError as error:
-            paths.append(error)
-    errors = [path for path in paths if isinstance(path, AttsvmError)]
-    if len(errors) == len(asked):
-        raise errors[0]
-    ends: list[Outcome | None] = []
-    for path, one in zip(paths, asked, strict=True):
-        if isinstance(path, AttsvmError):
-            ends.append(None)
-            continue
-        # What overflows is inf or nan; a solve that stopped early says so in its certificate.
-        with np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            ends.append(outcome(path, tokens, None if isinstance(one.head, str) else one.head))
-    if chosen is None:
-        # Of a single column the Frobenius, nuclear and spectral norm are one: it is listed once.
-        named = [end.limit.norm for end in ends if end is not None and end.limit.norm is not None]
-        one_column = ("nuclear", "spectral") if tokens.shape[1] == 1 else ()
-        plain = [name for name in _PLAIN if name in named or name not in one_column]
-        chosen = list(dict.fromkeys([*plain, *named]))
-    solved: dict[Any, Certificate] = {}
-    runs = []
-    for k, (one, path, end) in enumerate(zip(asked, paths, ends, strict=True)):
-        if isinstance(path, AttsvmError) or end is None:
-            optimizer = one.optimizer
-            runs.append(
-                ComparedRun(
-                    one.model if isinstance(one.model, str) else one.model.name,
-                    optimizer if isinstance(optimizer, str) else optimizer_of(optimizer).name,
-                    one.lr,
-                    refused=" ".join(str(path).split()),
-                )
-            )
-        else:
-            runs.append(_measure(tokens, one, path, end, chosen, solved))
-        if progress is not None:
-            progress(_TRAINING + (1 - _TRAINING) * (k + 1) / len(asked))
-    return Comparison(tuple(runs), tuple(chosen))
-
-
 def _report_part(progress: Progress, k: int, count: int, done: float) -> None:
     """Report the progress of training run k of `count`."""
     progress(_TRAINING * (k + done) / count)
@@ -370,7 +341,7 @@ def _report_part(progress: Progress, k: int, count: int, done: float) -> None:
 
 def _measure(
     tokens: Tokens,
-    one: RunConfig,
+    head: Any,
     path: Path,
     end: Outcome,
     norms: Sequence[str],
@@ -401,6 +372,6 @@ def _measure(
         if best is not None and best.W is not None:
             direction = np.asarray(measures.correlation(W, best))
         if end.proof is not None and end.proof.proved:
-            since = proved_since(path, tokens, one.head)
+            since = proved_since(path, tokens, head)
     model, optimizer, lr = (path.config[name] for name in ("model", "optimizer", "lr"))
     return ComparedRun(model, optimizer, float(lr), path, end, found, shares, direction, since)
