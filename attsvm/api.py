@@ -34,7 +34,7 @@ def train(
     optimizer: RuleLike = "ngd",
     head: Any = None,
     loss: str | Loss = "logistic",
-    lr: float = 0.1,
+    lr: float | None = None,
     steps: int = 1000,
     seed: int = 0,
     init: str | dict[str, Any] = "default",
@@ -62,7 +62,8 @@ def train(
         linear one, or with head="relu" a ReLU network of `width` units. For "next-token" the
         decoder W_ov, or the path that trained it.
     loss : a name or a custom Loss. Tokens only.
-    lr, steps, seed : the step size, the number of steps, the seed of the start.
+    lr, steps, seed : the step size (default: the optimizer's own, or 0.1), the number of steps, the
+        seed of the start.
     init : "zero", "normal:STD", "uniform" (±1/√rows), or arrays by block name; default: zero, and
         normal:0.1 for factors, where zero is a stationary point.
     width : columns of the factors, default: min(d, dq). Tokens only.

@@ -163,6 +163,7 @@ WORKS: dict[str, Work] = {
             "ours": Entry(),
             "numpy loop": Entry(first=10, reach=10),
             "torch loop": Entry(first=3, reach=200),
+            "jax loop": Entry(reach=2),
         },
     ),
     "train-one": Work(
@@ -170,7 +171,7 @@ WORKS: dict[str, Work] = {
         instances.training,
         (6, 8, 10),
         tiny=(3, 4, 5),
-        entries={"ours": Entry()},
+        entries={"ours": Entry(), "jax loop": Entry()},
     ),
     "train-many": Work(
         "1000 weights, CPU s per weight and step",
@@ -178,14 +179,44 @@ WORKS: dict[str, Work] = {
         (6, 8, 10),
         tiny=(3, 4, 5),
         stack=1000,
-        entries={"ours": Entry(seeds=1, quick_seeds=0)},
+        entries={
+            "ours": Entry(seeds=1, quick_seeds=0),
+            "jax loop": Entry(seeds=1, quick_seeds=0, reach=2),
+        },
+    ),
+    "train-twenty": Work(
+        "20 weights, CPU s per weight and step",
+        partial(instances.training, steps=600),
+        (20, 10, 20),
+        tiny=(3, 4, 5),
+        stack=20,
+        entries={"ours": Entry(quick_seeds=0), "jax loop": Entry(quick_seeds=0, reach=1.5)},
+    ),
+    "train-ten": Work(
+        "10 weights, CPU s per weight and step",
+        partial(instances.training, steps=200),
+        (50, 20, 32),
+        tiny=(3, 4, 5),
+        stack=10,
+        entries={"ours": Entry(quick_seeds=0), "jax loop": Entry(quick_seeds=0, reach=1.5)},
+    ),
+    "train-wide": Work(
+        "10 weights of many features, CPU s per weight and step",
+        partial(instances.training, steps=600),
+        (6, 8, 200),
+        tiny=(3, 4, 5),
+        stack=10,
+        entries={"ours": Entry(quick_seeds=0), "jax loop": Entry(quick_seeds=0, reach=5)},
     ),
     "train-large": Work(
         "one large weight, CPU s per step",
         partial(instances.training, steps=200),
         (500, 64, 64),
         tiny=(20, 6, 8),
-        entries={"ours": Entry(seeds=1, quick_seeds=0)},
+        entries={
+            "ours": Entry(seeds=1, quick_seeds=0),
+            "jax loop": Entry(seeds=1, quick_seeds=0, reach=1.2),
+        },
     ),
 } | LARGE
 

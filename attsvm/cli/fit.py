@@ -64,7 +64,8 @@ def fit_command(
     Options
     -------
     optimizer : NAME, default: adamw
-        adam, adamw, mirror, nmirror, ngd, sgd, muon, or steepest:NORM.
+        adam, adamw, mirror, nmirror, ngd, sgd, muon, steepest:NORM, or FILE.py:NAME of a torch
+        class.
     p : X, default: 1.1
         Exponent of mirror descent.
     lr : X, default: one that suits the optimizer
@@ -155,7 +156,7 @@ def _run(plan: TrainConfig, data: Any, out: Path, resume: bool, monitor: bool) -
                 if moment.step:
                     heads[0].step()
                 else:
-                    heads.append(Monitor(moment.network, moment.optimizers[0]))
+                    heads.append(Monitor(moment.network))
 
         result = fit(plan, data, folder=out, resume=resume, watch=watch)
     for one in heads:
@@ -177,8 +178,7 @@ def _finish(fit: FitResult, data: str, out: Path, json_: bool) -> None:
     write_json(out / "results.json", report)
     said = f"{fit.config.task}, {fit.config.optimizer}"
     title = f"{said}: test accuracy {fit.test_accuracy:.3f} at step {fit.best.step}"
-    columns = {name: fit[name] for name in fit.last._fields}
-    figure = fit_figure(columns, title=title, chosen=fit.best.step, chance=fit.chance)
+    figure = fit_figure(fit.columns(), title=title, chosen=fit.best.step, chance=fit.chance)
     write_figure(figure, out / "curves.svg", out / "curves.png", title=title)
     body = []
     for r in fit.records:
@@ -189,7 +189,6 @@ def _finish(fit: FitResult, data: str, out: Path, json_: bool) -> None:
     ends = {
         "epochs": "all epochs were run",
         "stop_accuracy": "the training accuracy was reached",
-        "patience": "validation got no better",
         "collapse": "the loss is not finite",
     }
     emit(

@@ -107,7 +107,12 @@ def leave(best: Certificate | Columns) -> None:
 
 
 def say_diverged(path: Path, name: str) -> None:
-    """Say where a run diverged, if it did."""
+    """Say where a run diverged, if it did, or its gradient was no float to its optimizer."""
+    if path.underflow is not None:
+        say(
+            f"{name}: from step {path.underflow} on the gradient is below the floats and zero to "
+            "the optimizer; with normalized_gradient=True it is passed over its norm"
+        )
     if path.diverged >= 0:
         say(
             f"{name} diverged at step {path.diverged} with lr {path.config['lr']:g}, and its path "

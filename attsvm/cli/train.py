@@ -93,7 +93,8 @@ def train_command(
         {models}; for a text {sentence_models}; or FILE.py:NAME.
         Several models, optimizers or step sizes: all are trained and compared.
     optimizer : NAME, default: ngd
-        {optimizers}; or FILE.py:NAME of a custom one. Several: see --model.
+        {optimizers}; or FILE.py:NAME of a custom one, or of a torch class. Several: see
+        --model.
     option : NAME=VALUE
         Option of the optimizer; may be given several times.
     head : NAME, default: what the file has
@@ -105,7 +106,7 @@ def train_command(
 
     Its steps
     ---------
-    lr : X, default: 0.1; 0.05/√N on sentences
+    lr : X, default: the optimizer's own, or 0.1; 0.05/√N on sentences
         Step size. Several: see --model.
     steps : N, at least 0, default: 2000; 4000 on sentences
         Number of steps.
@@ -171,7 +172,7 @@ def train_command(
     chosen: dict[str, list[Any]] = {
         "model": model or ["weight"],
         "optimizer": optimizer or ["ngd"],
-        "lr": lr or [0.1],
+        "lr": lr or [None],
     }
     several = max(map(len, chosen.values())) > 1
     _check_outputs(out, figure, several=several, force=force)
@@ -181,7 +182,7 @@ def train_command(
     if no_causal and not sequence:
         raise Unsupported("--no-causal goes with --sequence")
     for name, rates in (
-        ("lr", chosen["lr"]),
+        ("lr", lr or []),
         ("decoder-lr", [0.1 if decoder_lr is None else decoder_lr]),
     ):
         for rate in rates:

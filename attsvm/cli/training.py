@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,7 @@ from attsvm.errors import BadTokens, Unsupported
 from attsvm.theory.comparison import ComparedRun, compare
 from attsvm.theory.convergence.prover import Since, proved_since, until_proved
 from attsvm.theory.outcome import Outcome, outcome
-from attsvm.training.config import choose_parts
+from attsvm.training.config import choose_parts, rate_of
 from attsvm.training.heads import Head, head_of
 from attsvm.training.losses import Loss
 from attsvm.training.models import Model, model_of, with_head
@@ -54,9 +56,10 @@ def run_tokens(asked: Mapping[str, Any], given: set[str]) -> None:
     head = _read_head(archive, asked["head"], parts["model"], seed)
     fixed = None if isinstance(head, str) else head
     begin = time.perf_counter()
-    stop = _until(
-        archive, parts, fixed, asked, {**asked, **parts} if start is None else start.config
-    )
+    trained = {**asked, **parts} if start is None else start.config
+    if trained["lr"] is None:
+        trained["lr"] = rate_of(parts["optimizer"], config["options"])
+    stop = _until(archive, parts, fixed, asked, trained)
     how = {"head": head, "steps": asked["steps"], "start": start, "stop": stop}
     with bar("training") as progress:
         try:
@@ -113,7 +116,7 @@ def run_several(asked: Mapping[str, Any], chosen: Mapping[str, list[Any]]) -> No
             archive.tokens,
             models=models,
             optimizers=[read_part(text, "optimizer") for text in chosen["optimizer"]],
-            lrs=chosen["lr"],
+            lrs=None if chosen["lr"] == [None] else chosen["lr"],
             head=_read_head(archive, asked["head"], fixed, asked["seed"]),
             steps=asked["steps"],
             progress=progress,
@@ -247,6 +250,7 @@ def _describe(path: Path, found: Outcome, proved: Since | None) -> dict[str, Any
         "proved_since": None if proved is None else proved.step,
         "steps": int(path.steps[-1]),
         "diverged": path.diverged,
+        "underflow": path.underflow,
         "fails": [premise.name for premise in found.limit.failing],
     }
 
@@ -305,11 +309,16 @@ def _read_config(asked: Mapping[str, Any], archive: Archive) -> dict[str, Any]:
 def read_part(text: str, kind: str) -> Any:
     """What an option names: the text itself, or the object that FILE.py:NAME holds.
 
-    kind: optimizer, model, loss or head. Of an optimizer the function that makes it will do.
+    kind: optimizer, model, loss or head. Of an optimizer the function that makes it will do, or a
+    class of torch.optim.Optimizer, which is wrapped.
     """
     if not is_outside(text):
         return text
     found = load_object(text, f"a {kind}")
+    if kind == "optimizer" and isinstance(found, type) and find_spec("torch") is not None:
+        from attsvm.torch import as_optimizer
+
+        return partial(as_optimizer, found)
     if isinstance(found, KINDS[kind]) or (kind == "optimizer" and callable(found)):
         return found
     raise Unsupported(f"{text} is no {KINDS[kind].__name__}: it is {found!r}")

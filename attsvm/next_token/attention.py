@@ -343,23 +343,6 @@ def read_output(
     return loss, gap, outside - z_y - loss, r, mass
 
 
-def fine_gaps(top: Ints, tokens: Ints, V: Floats, labels: Ints, r: Floats) -> Floats:
-    """The G (S, K) of `read_output`, entry by entry against the label: no output is lost beside a
-    larger one. r (S, N): that of `read_output`."""
-    rows = np.arange(len(tokens))
-    y = labels[:, None, None]
-    best, other = V[tokens[rows, top]][:, None, :], V[tokens]
-    own, its = np.take_along_axis(best, y, 2), np.take_along_axis(other, y, 2)
-    parts = (own - best) - (its - other)
-    parts[np.abs(parts) <= TIED * (np.abs(own) + np.abs(best) + np.abs(its) + np.abs(other))] = 0.0
-    share = -r
-    share[rows, labels] = 0.0
-    gap = np.einsum("skn,sn->sk", parts, share)
-    whole = np.einsum("skn,sn->sk", np.abs(parts), share)
-    gap[(tokens < 0) | (np.abs(gap) <= TIED * whole)] = 0.0
-    return gap
-
-
 def shares(z: Floats) -> tuple[Floats, Floats]:
     """(softmax of each row (S, N), log Σ e^z of each row (S,)); a row of −inf gives zeros."""
     peak = z.max(axis=1, keepdims=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -70,79 +69,99 @@ def _lines(
         ax.legend(frameon=False, loc="best")
 
 
-# Points: the numbers of heads.
-_SMALL = 7.0
+# Heads that have a line and a name of their own; of more, layers have colours and heads dashes.
+_OWN = 12
+# Names of saturating heads in the headline.
+_NAMED = 8
 _PANELS = (
-    ("largest", "Largest logit (dashed: its ceiling)", "scale · q·k, sampled queries"),
+    ("largest", "Largest logit", "scale · q·k, sampled queries"),
     ("entropy", "Entropy of attention", "mean, nats"),
-    ("saturated", "Saturated queries (▼: warned)", "share of queries with attention ≥ {level:g}"),
+    ("saturated", "Saturated queries", "share of queries"),
     ("frobenius", "Norm of W_QK", "Frobenius, with the scale"),
 )
 
 
 def attention_figure(rows: Sequence[Any], warned: Sequence[Any], *, level: float) -> Picture:
-    """Four panels over steps, one line a head, one colour a layer; a line has its head's number.
+    """Four panels over steps, one line a head; those that saturate are named, the warned thick.
 
-    rows: as of attsvm.torch.MonitorRow. warned: with step, layer, head and expected; each is a
-    mark with its head's number in the third panel, at the step of its warning.
+    rows: as of attsvm.torch.MonitorRow. warned: with step and name; each is a mark in the third
+    panel, at the step of its warning.
     """
-    heads: dict[tuple[str, int], list[Any]] = defaultdict(list)
-    tops: dict[str, dict[int, float]] = defaultdict(dict)
+    heads: dict[str, list[Any]] = defaultdict(list)
     for row in rows:
-        heads[row.layer, row.head].append(row)
-        if math.isfinite(row.ceiling):
-            tops[row.layer][row.step] = max(row.ceiling, tops[row.layer].get(row.step, 0.0))
-    layers = list(dict.fromkeys(layer for layer, _ in heads))
-    colours, last = _layer_colours(layers), max(row.step for row in rows)
+        heads[row.name].append(row)
+    lines = _head_lines(heads)
+    steps = {one.name: one.step for one in warned}
     with style.styled():
         figure = Picture(figsize=(style.SIZE[0], style.SIZE[1] * 1.5), layout="constrained")
-        axes = figure.subplots(2, 2).ravel()
-        for ax, (name, title, label) in zip(axes, _PANELS, strict=True):
-            for k, ((layer, head), own) in enumerate(heads.items()):
-                x = [row.step for row in own]
-                y = np.array([getattr(row, name) for row in own], dtype=float)
-                ax.plot(x, y, color=colours[layer], linewidth=style.LINE, alpha=0.85)
-                place = len(own) * (2 * k + 1) // (2 * len(heads))  # numbers stand side by side
-                if math.isfinite(y[place]):
-                    _number(ax, x[place], y[place], str(head), colours[layer])
-            ax.set(title=title, ylabel=label.format(level=level))
+        grid = figure.subplots(2, 2)
+        last = max(row.step for row in rows)
+        for ax, (field, title, label) in zip(grid.flat, _PANELS, strict=True):
+            for name, own in heads.items():
+                wide = style.LINE * (2.4 if name in steps else 1.0)
+                y = [getattr(row, field) for row in own]
+                ax.plot([row.step for row in own], y, linewidth=wide, **lines[name])
+            ax.set(title=title, ylabel=label)
             step_axis(ax, last)
-        for layer, top in tops.items():
-            axes[0].plot(list(top), list(top.values()), color=colours[layer], linestyle="dashed")
-        if tops:
-            axes[0].set_yscale("symlog", linthresh=1, linscale=0.5)
-        axes[1].set_ylim(bottom=0)
-        axes[2].set_ylim(-0.03, 1.1)
-        said: dict[tuple[int, str], list[str]] = defaultdict(list)
-        for one in warned:
-            said[one.step, one.layer].append(str(one.head))
-        for (step, layer), numbers in said.items():
-            axes[2].plot(step, 1.0, "v", color=colours[layer], markersize=5)
-            high = 1.04 + 0.05 * layers.index(layer)
-            _number(axes[2], step, high, " ".join(numbers), colours[layer])
-        figure.legend(
-            [Line2D([], [], color=colours[one]) for one in layers],
-            layers,
-            title="Colours are layers, numbers on lines are attention heads.",
-            loc="outside lower left",
-            ncols=max(1, min(4, 100 // max(len(one) + 6 for one in layers))),
-            frameon=False,
-        )
+        grid[0, 1].set_ylim(bottom=0)
+        saturation = grid[1, 0]
+        saturation.set(ylim=(-0.03, 1.08), ylabel=f"queries with attention ≥ {level:g}")
+        saturation.yaxis.set_major_locator(MaxNLocator(5))
+        for name, step in steps.items():
+            saturation.plot(step, 1.04, "v", color=lines[name]["color"], markersize=5)
+        if steps:
+            saturation.set_title("Saturated queries (▼: warned)")
+        _head_legend(figure, heads, lines)
+        done = [name for name, own in heads.items() if own[-1].saturated >= 0.5]
+        warned_of = [name for name in steps if name not in done]
+        headline = f"Saturated: {_named(done)}; warned of: {_named(warned_of)}"
+        figure.suptitle(headline, x=0.01, ha="left", weight="bold", fontsize=style.HEADING)
     return figure
 
 
-def _number(ax: Axes, x: float, y: float, text: str, colour: Any) -> None:
-    """The number of a head at its line, on white."""
-    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}
-    ax.text(x, y, text, color=colour, ha="center", va="center", fontsize=_SMALL, bbox=box)
+def _named(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED] + ["…"] * (len(names) > _NAMED)) or "none"
 
 
-def _layer_colours(layers: Sequence[str]) -> dict[str, Any]:
-    """A colour for each layer; many of them share one scale from light to dark."""
-    listed: Any = list(style.COLOURS.values())
-    if len(layers) > len(listed):
-        listed = colormaps["viridis"](np.linspace(0.0, 0.92, len(layers)))
-    return dict(zip(layers, listed, strict=False))
+def _head_lines(heads: Mapping[str, list[Any]]) -> dict[str, dict[str, Any]]:
+    """Colour and dashes of each head's line."""
+    if len(heads) <= _OWN:
+        return {name: {**style.curve(k), "linestyle": style.DASHES[(k + k // 7) % 7]}
+                for k, name in enumerate(heads)}  # fmt: skip
+    layers = list(dict.fromkeys(own[0].layer for own in heads.values()))
+    scale = colormaps["viridis"]
+    colours = {one: scale(0.92 * k / max(len(layers) - 1, 1)) for k, one in enumerate(layers)}
+    return {
+        name: {"color": colours[own[0].layer], "linestyle": style.DASHES[own[0].head % 7]}
+        for name, own in heads.items()
+    }
+
+
+def _head_legend(
+    figure: Picture, heads: Mapping[str, list[Any]], lines: Mapping[str, dict[str, Any]]
+) -> None:
+    """A name for each line; of many heads one for each layer."""
+    shown = {name: f"{name} {own[0].layer}" for name, own in heads.items()}
+    title = "Attention heads and their layers"
+    if len(heads) > _OWN:
+        firsts = {own[0].layer: name for name, own in reversed(list(heads.items()))}
+        shown = {
+            name: f"{name.partition('H')[0]} {layer}"
+            for layer, name in reversed(list(firsts.items()))
+        }
+        title = "Layers by colour, heads of a layer by dashes"
+    samples = [Line2D([], [], linewidth=style.LINE * 1.6, **lines[name]) for name in shown]
+    columns = max(1, min(6, 120 // (8 + max(map(len, shown.values())))))
+    figure.legend(
+        samples,
+        list(shown.values()),
+        title=title,
+        loc="outside lower left",
+        alignment="left",
+        ncols=columns,
+        frameon=False,
+        handlelength=2.6,
+    )
 
 
 # Kind of a head -> its colour and its mark, which differ in grey too.

@@ -171,8 +171,6 @@ def _limit(ax: Axes, path: Path, found: Outcome, b: int, proved: Since | None) -
     ax.legend(frameon=False, loc="lower left", borderaxespad=0.2, borderpad=0.2)
 
 
-# Panels side by side, on a screen and in print.
-_ACROSS = {"screen": 4, "paper": 2}
 # Letters of a name in the legend.
 _NAME = 40
 
@@ -181,44 +179,55 @@ def comparison_picture(found: Comparison, *, look: str = "screen") -> Figure:
     """A panel per norm, one for the direction, one for the proofs; a curve per run.
 
     In each norm the runs whose limit theory places there are drawn thick: these should reach 0. The
-    direction is drawn of runs whose limit is unique.
+    direction is drawn of runs whose limit is unique. The last two panels are left out where no run
+    has anything to show there.
     """
     names = [name if len(name) <= _NAME else name[: _NAME - 1] + "…" for name in found.names]
     shown = [(k, run, run.path) for k, run in enumerate(found.runs) if run.path is not None]
     last = max((int(path.steps[-1]) for _, _, path in shown), default=1)
-    across = _ACROSS[look]
-    rows = -(-(len(found.norms) + 2) // across)
+    unique = [(k, run, path) for k, run, path in shown if _has_direction(run)]
+    covered = any(run.outcome is not None and run.outcome.proof for _, run, _ in shown)
+    count = len(found.norms) + bool(unique) + covered
+    across = 2 if look == "paper" else 3 if count in (3, 5, 6) else 4
+    rows = -(-count // across)
     with style.styled(look):
-        high = 1.45 * rows + 0.16 * -(-len(names) // 2) + 0.1
+        high = 1.45 * rows + 0.16 * (len(names) + 1) + 0.1
         size = (style.COLUMN, high) if look == "paper" else (11.0, 0.9 + 2.5 * rows)
         pads = ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.03, wspace=0.03, hspace=0.04)
         figure = Picture(figsize=size, look=look, layout=pads)
         axes = figure.subplots(rows, across, squeeze=False).ravel().tolist()
-        for spare in axes[len(found.norms) + 2 :]:
+        for spare in axes[count:]:
             spare.remove()
-        *norms, direction, proofs = axes[: len(found.norms) + 2]
-        for ax, norm in zip(norms, found.norms, strict=True):
+        axes = axes[:count]
+        for ax, norm in zip(axes, found.norms, strict=False):
             for k, run, path in shown:
                 wide = 2.0 if run.norm == norm else 1.1
                 _distance(ax, path, run.shares[norm], k, wide)
             _label(ax, f"{norm} norm", "1 − margin share")
-        for k, run, path in shown:
-            best = None if run.outcome is None else run.outcome.certificate
-            if best is not None and np.isfinite(best.norm.ball(1.0, 1.0)):
-                _distance(direction, path, run.correlation, k, 1.4)
-        _label(direction, "Direction of own limit", "1 − correlation")
-        _proofs(proofs, shown, [names[k] for k, _, _ in shown])
-        for k, ax in enumerate(axes[: len(found.norms) + 2]):
+        for k, run, path in unique:
+            _distance(axes[len(found.norms)], path, run.correlation, k, 1.4)
+        if unique:
+            _label(axes[len(found.norms)], "Own limit", "1 − correlation")
+        if covered:
+            _proofs(axes[-1], shown, [names[k] for k, _, _ in shown])
+        for k, ax in enumerate(axes):
             step_axis(ax, last)
             if look == "paper":  # few numbers, so that they stand apart
                 powers = range(int(np.log10(max(last, 1))) + 1)
                 ax.set_xticks([10**p for p in powers if p % 2 == 0 or last < 1000])
-            if ax is not proofs and k + across < len(norms) + 2:
+            if not (covered and ax is axes[-1]) and k + across < count:
                 ax.set_xlabel("")
         _legend(figure, [(k, run) for k, run, _ in shown], names, look)
         if look == "screen":
             headline(figure, _comparison_headline(found))
         return finish(figure, look)
+
+
+def _has_direction(run: ComparedRun) -> bool:
+    """Whether the limit of a run has one direction, from which the run can be apart."""
+    best = None if run.outcome is None else run.outcome.certificate
+    one = best is not None and bool(np.isfinite(best.norm.ball(1.0, 1.0)))
+    return one and bool(np.isfinite(run.correlation).any())
 
 
 def _distance(ax: Axes, path: Path, share: Floats, k: int, wide: float) -> None:
@@ -255,10 +264,17 @@ def _legend(
     figure: Figure, shown: list[tuple[int, ComparedRun]], names: list[str], look: str
 ) -> None:
     lines = [Line2D([], [], linewidth=style.LINE * 1.6, **style.curve(k)) for k, _ in shown]
-    labels = [names[k] if r.norm is None else f"{names[k]} → {r.norm}" for k, r in shown]
-    columns = 2 if look == "paper" else max(1, min(len(labels), 120 // (8 + max(map(len, labels)))))
+    labels = [
+        f"{names[k]} ~ {r.nearest or 'none'}" if r.norm is None else f"{names[k]} → {r.norm}"
+        for k, r in shown
+    ]
+    measured = any(run.norm is None for _, run in shown)
+    title = "→ theory; ~ nearest: measured, not proved" if measured else None
+    columns = max(1, min(len(labels), 120 // (8 + max(map(len, labels)))))
+    if look == "paper":
+        columns = 2 if max(map(len, labels)) < 20 else 1
     figure.legend(lines, labels, loc="outside lower left", ncols=columns, frameon=False,
-                  handlelength=2.6, columnspacing=1.2)  # fmt: skip
+                  handlelength=2.6, columnspacing=1.2, title=title, alignment="left")  # fmt: skip
 
 
 def _comparison_headline(found: Comparison) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,10 +28,11 @@ from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
 from attsvm.theory import measures
 from attsvm.theory.convergence.prover import Since, proved_since
+from attsvm.theory.limits import predict
 from attsvm.theory.outcome import Outcome, outcome
-from attsvm.training.config import plain_options
+from attsvm.training.config import plain_options, rate_of
 from attsvm.training.models import SENTENCE_MODELS, Model, model_of
-from attsvm.training.optimizers import Optimizer, RuleLike, optimizer_of
+from attsvm.training.optimizers import OPTIMIZERS, Optimizer, RuleLike, optimizer_of
 from attsvm.training.path import Path
 from attsvm.training.train import train_tokens
 
@@ -76,6 +77,31 @@ class ComparedRun(Result):
         """The margin share at the end, by norm."""
         return {norm: float(share[-1]) for norm, share in self.shares.items()}
 
+    @property
+    def trends(self) -> dict[str, float]:
+        """By norm, d log10(1 − share)/d log10(step) over the last two decades of steps.
+
+        −1: what is missing falls tenfold in a decade. nan with fewer than three records.
+        """
+        if self.path is None:
+            return {}
+        steps = self.path.steps
+        late = (steps > 0) & (steps * 100 >= steps[-1])
+        x = np.log10(steps[late])
+        return {norm: _slope(x, np.asarray(s)[late]) for norm, s in self.shares.items()}
+
+    @property
+    def nearest(self) -> str | None:
+        """The norm with the largest share at the end: measured, not proved."""
+        known = {norm: share for norm, share in self.last.items() if share > 0}
+        return max(known, key=known.__getitem__) if known else None
+
+    @property
+    def alike(self) -> tuple[str, ...]:
+        """The listed optimizers whose limit is in the nearest norm."""
+        plain = (name for name in OPTIMIZERS if ":" not in name)
+        return tuple(name for name in plain if predict(self.model, name).norm == self.nearest)
+
     def _card(self) -> Summary:
         if self.path is None or self.outcome is None:
             return Summary("ComparedRun", f"{self.name}: refused, {self.refused}")
@@ -84,6 +110,7 @@ class ComparedRun(Result):
             "limit": self.norm or "no known norm",
             "correlation": self.outcome.correlation,
             **{f"share, {norm}": share for norm, share in self.last.items()},
+            "nearest norm": f"{self.nearest or 'none'}, measured, not proved",
             "proved since step": "not proved" if self.proved is None else self.proved.step,
         }
         return Summary("ComparedRun", self.name, facts)
@@ -115,7 +142,9 @@ class Comparison(Table):
 
     def columns(self) -> dict[str, Any]:
         """A row per run: how it was trained, where it ended, its share of the best margin in each
-        norm, the step from which it is proved to converge, and why it was refused."""
+        norm, the norm of the largest, the trends, the step from which the gradient is below the
+        floats of an optimizer that reads floats, the step from which the run is proved to converge,
+        and why it was refused."""
         ends = [run.outcome for run in self.runs]
         return {
             "model": [run.model for run in self.runs],
@@ -130,6 +159,15 @@ class Comparison(Table):
                 f"share_{norm}": [run.last.get(norm, math.nan) for run in self.runs]
                 for norm in self.norms
             },
+            "nearest": [run.nearest for run in self.runs],
+            **{
+                f"trend_{norm}": [run.trends.get(norm, math.nan) for run in self.runs]
+                for norm in self.norms
+            },
+            "underflow": [
+                math.nan if run.path is None or run.path.underflow is None else run.path.underflow
+                for run in self.runs
+            ],
             "proved_since": [math.nan if run.proved is None else run.proved.step
                              for run in self.runs],
             "loss": [math.nan if end is None else end.loss for end in ends],
@@ -183,12 +221,26 @@ class Comparison(Table):
             if len(set(rows[name])) > 1:
                 table[name] = rows[name]
         table["state"] = [_WORDS.get(state, state) for state in rows["state"]]
-        table["corr"] = [_short(value) for value in rows["correlation"]]
         for norm in self.norms:
-            table[norm] = [_short(r.last.get(norm)) + "*" * (r.norm == norm) for r in runs]
-        table["proved"] = ["" if run.proved is None else run.proved.step for run in runs]
+            table[norm] = [
+                _short(r.last.get(norm)) + _arrow(r.trends.get(norm)) + "*" * (r.norm == norm)
+                for r in runs
+            ]
+        table["nearest"] = [
+            f"{run.nearest} ({run.alike[0]})"
+            if run.alike and run.alike[0] != run.nearest
+            else run.nearest or ""
+            for run in runs
+        ]
+        columns = {"proved_since": "proof", "underflow": "no float", "correlation": "corr"}
+        for name, head in columns.items():
+            if not np.isnan(rows[name]).all():
+                table[head] = [_number(value) for value in rows[name]]
         said = f"{len(self.trained)} runs, their certified share of the best margin in each norm"
-        note = "*: the norm that theory names; proved: the step since which convergence is"
+        note = (
+            "*: the norm of theory; nearest (an optimizer with that limit): the largest share, "
+            "measured, not proved; ↑ ↓: what is missing shrinks, grows over two decades of steps"
+        )
         if self.refused:
             note = "refused: " + "; ".join(f"{run.name}: {run.refused}" for run in self.refused)
         return Summary("Comparison", said, {}, table, note=note, most=17)
@@ -199,7 +251,34 @@ _WORDS = {"at a locally optimal selection": "local"}
 
 
 def _short(value: float | None) -> str:
-    return "" if value is None or math.isnan(value) else f"{value:.4f}"
+    """A share, rounded down, without the leading zero."""
+    if value is None or math.isnan(value):
+        return ""
+    return f"{math.floor(1000 * value) / 1000:.3f}".removeprefix("0")
+
+
+def _number(value: float) -> str:
+    """A step, or a correlation."""
+    return "" if math.isnan(value) else f"{value:.0f}" if abs(value) > 1 else _short(value)
+
+
+# A slope beyond this in log-log counts as a trend.
+_TREND = 0.1
+
+
+def _arrow(slope: float | None) -> str:
+    """A sign for the trend of 1 − share."""
+    if slope is None or not abs(slope) > _TREND:
+        return ""
+    return "↑" if slope < 0 else "↓"
+
+
+def _slope(x: Floats, share: Floats) -> float:
+    """The slope of log10(1 − share) over x, by least squares."""
+    known = np.isfinite(share) & (share < 1)
+    if known.sum() < 3:
+        return math.nan
+    return float(np.polyfit(x[known], np.log10(1 - share[known]), 1)[0])
 
 
 # The norms without an exponent. A single column has one norm less often: see `_norms`.
@@ -208,11 +287,21 @@ _PLAIN = tuple(name for name in NORMS if name != "lP")
 _TRAINING = 0.7
 
 
+class RunConfig(NamedTuple):
+    """One run to train: its model, optimizer, step size and head, and what else `train` takes."""
+
+    model: str | Model
+    optimizer: RuleLike
+    lr: float
+    head: Any = None
+    more: dict[str, Any] = {}  # noqa: RUF012  never written to
+
+
 def compare(
     tokens: Tokens,
     *,
     optimizers: Iterable[RuleLike] = ("ngd", "gd", "sign", "spectral"),
-    lrs: Iterable[float] = (0.1,),
+    lrs: Iterable[float] | None = None,
     models: Iterable[str | Model] = ("weight",),
     head: Any = None,
     steps: int = 1000,
@@ -229,7 +318,7 @@ def compare(
     tokens : Tokens
         One instance with labels.
     optimizers, lrs, models : list
-        All combinations are trained.
+        All combinations are trained; without lrs each optimizer with its own step size, or 0.1.
     head : array (d,) or Head, optional
         As in `train`; models that train their own are not given it.
     steps : int, default: 1000
@@ -260,57 +349,17 @@ def compare(
     for name in ("start", "stop"):
         if more.get(name) is not None:
             raise Unsupported(f"{name} belongs to one run: train it alone, with attsvm.train")
-    models, optimizers = listed(models, "models"), listed(optimizers, "optimizers")
-    lrs = [positive(lr, "lr") for lr in listed(lrs, "lrs")]
-    heads = [head_for(head, model) for model in models]
-    for optimizer in optimizers:
-        optimizer_of(optimizer)  # an unknown name ends all
-    plain_options(more.get("options"))
-    if not isinstance(tokens, Tokens):
-        raise BadTokens(f"compare takes Tokens, one instance: this is {type(tokens).__name__}")
-    chosen = None if norms is None else [norm_of(name).name for name in listed(norms, "norms")]
-    asked = list(product(zip(models, heads, strict=True), optimizers, lrs))
-    paths: list[Path | AttsvmError] = []
-    for k, ((model, read), optimizer, lr) in enumerate(asked):
-        part = None if progress is None else partial(_report_part, progress, k, len(asked))
-        form = {"model": model, "optimizer": optimizer, "lr": lr, "head": read}
-        try:
-            paths.append(train_tokens(tokens, **form, steps=steps, progress=part, **more))
-        except AttsvmError as error:
-            paths.append(error)
-    errors = [path for path in paths if isinstance(path, AttsvmError)]
-    if len(errors) == len(asked):
-        raise errors[0]
-    ends: list[Outcome | None] = []
-    for path, ((_, read), _, _) in zip(paths, asked, strict=True):
-        if isinstance(path, AttsvmError):
-            ends.append(None)
-            continue
-        # What overflows is inf or nan; a solve that stopped early says so in its certificate.
-        with np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            ends.append(outcome(path, tokens, None if isinstance(read, str) else read))
-    if chosen is None:
-        # Of a single column the Frobenius, nuclear and spectral norm are one: it is listed once.
-        named = [end.limit.norm for end in ends if end is not None and end.limit.norm is not None]
-        one_column = ("nuclear", "spectral") if tokens.shape[1] == 1 else ()
-        plain = [name for name in _PLAIN if name in named or name not in one_column]
-        chosen = list(dict.fromkeys([*plain, *named]))
-    solved: dict[Any, Certificate] = {}
-    runs = []
-    for k, (((model, read), optimizer, lr), path, end) in enumerate(
-        zip(asked, paths, ends, strict=True)
-    ):
-        if isinstance(path, AttsvmError) or end is None:
-            name = model if isinstance(model, str) else model.name
-            said = " ".join(str(path).split())
-            by = optimizer if isinstance(optimizer, str) else optimizer_of(optimizer).name
-            runs.append(ComparedRun(name, by, lr, refused=said))
-        else:
-            runs.append(_measure(tokens, read, path, end, chosen, solved))
-        if progress is not None:
-            progress(_TRAINING + (1 - _TRAINING) * (k + 1) / len(asked))
-    return Comparison(tuple(runs), tuple(chosen))
+    families = {"optimizers": listed(optimizers, "optimizers")}
+    families["models"] = listed(models, "models")
+    options = plain_options(more.get("options"))
+    check_optimizers(families["optimizers"], options)
+    rates = [] if lrs is None else [positive(lr, "lr") for lr in listed(lrs, "lrs")]
+    asked = [
+        RunConfig(model, optimizer, rate, head_for(head, model), dict(more))
+        for model, optimizer in product(families["models"], families["optimizers"])
+        for rate in rates or [rate_of(optimizer, options)]
+    ]
+    return compare_runs(tokens, asked, steps=steps, norms=norms, progress=progress)
 
 
 def listed(given: Any, name: str) -> list[Any]:
@@ -334,6 +383,83 @@ def head_for(head: Any, model: str | Model) -> Any:
     return None if model_of(model).trains_head and not isinstance(head, str) else head
 
 
+def check_optimizers(optimizers: Sequence[RuleLike], options: dict[str, Any]) -> None:
+    """Raises Unsupported for an unknown optimizer, or options that do not fit all optimizers."""
+    for optimizer in optimizers:
+        if isinstance(optimizer, str):
+            optimizer_of(optimizer)
+    misfits = []
+    for optimizer in optimizers if options else ():
+        try:
+            optimizer_of(optimizer, **options)
+        except Unsupported:
+            name = optimizer if isinstance(optimizer, str) else optimizer_of(optimizer).name
+            misfits.append(name)
+    if misfits and len(optimizers) > 1:
+        raise Unsupported(
+            f"option {', '.join(options)} does not fit {', '.join(misfits)}: train these apart, or "
+            "leave it out"
+        )
+
+
+def compare_runs(
+    tokens: Tokens,
+    asked: Sequence[RunConfig],
+    *,
+    steps: int,
+    norms: Iterable[str] | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """The Comparison of these runs; raises the first error where none can be trained."""
+    if not isinstance(tokens, Tokens):
+        raise BadTokens(f"compare takes Tokens, one instance: this is {type(tokens).__name__}")
+    chosen = None if norms is None else [norm_of(name).name for name in listed(norms, "norms")]
+    paths: list[Path | AttsvmError] = []
+    for k, one in enumerate(asked):
+        part = None if progress is None else partial(_report_part, progress, k, len(asked))
+        try:
+            form = {"model": one.model, "optimizer": one.optimizer, "lr": one.lr, "head": one.head}
+            paths.append(train_tokens(tokens, **form, steps=steps, progress=part, **one.more))
+        except AttsvmError as error:
+            paths.append(error)
+    errors = [path for path in paths if isinstance(path, AttsvmError)]
+    if len(errors) == len(asked):
+        raise errors[0]
+    ends: list[Outcome | None] = []
+    for path, one in zip(paths, asked, strict=True):
+        if isinstance(path, AttsvmError):
+            ends.append(None)
+            continue
+        # What overflows is inf or nan; a solve that stopped early says so in its certificate.
+        with np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            ends.append(outcome(path, tokens, None if isinstance(one.head, str) else one.head))
+    if chosen is None:
+        # Of a single column the Frobenius, nuclear and spectral norm are one: it is listed once.
+        named = [end.limit.norm for end in ends if end is not None and end.limit.norm is not None]
+        one_column = ("nuclear", "spectral") if tokens.shape[1] == 1 else ()
+        plain = [name for name in _PLAIN if name in named or name not in one_column]
+        chosen = list(dict.fromkeys([*plain, *named]))
+    solved: dict[Any, Certificate] = {}
+    runs = []
+    for k, (one, path, end) in enumerate(zip(asked, paths, ends, strict=True)):
+        if isinstance(path, AttsvmError) or end is None:
+            optimizer = one.optimizer
+            runs.append(
+                ComparedRun(
+                    one.model if isinstance(one.model, str) else one.model.name,
+                    optimizer if isinstance(optimizer, str) else optimizer_of(optimizer).name,
+                    one.lr,
+                    refused=" ".join(str(path).split()),
+                )
+            )
+        else:
+            runs.append(_measure(tokens, one, path, end, chosen, solved))
+        if progress is not None:
+            progress(_TRAINING + (1 - _TRAINING) * (k + 1) / len(asked))
+    return Comparison(tuple(runs), tuple(chosen))
+
+
 def _report_part(progress: Progress, k: int, count: int, done: float) -> None:
     """Report the progress of training run k of `count`."""
     progress(_TRAINING * (k + done) / count)
@@ -341,7 +467,7 @@ def _report_part(progress: Progress, k: int, count: int, done: float) -> None:
 
 def _measure(
     tokens: Tokens,
-    head: Any,
+    one: RunConfig,
     path: Path,
     end: Outcome,
     norms: Sequence[str],
@@ -372,6 +498,6 @@ def _measure(
         if best is not None and best.W is not None:
             direction = np.asarray(measures.correlation(W, best))
         if end.proof is not None and end.proof.proved:
-            since = proved_since(path, tokens, head)
+            since = proved_since(path, tokens, one.head)
     model, optimizer, lr = (path.config[name] for name in ("model", "optimizer", "lr"))
     return ComparedRun(model, optimizer, float(lr), path, end, found, shares, direction, since)

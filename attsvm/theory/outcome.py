@@ -65,6 +65,9 @@ class Outcome(Table):
     it; margin_share is certified: the run's margin is at least that share of the best. proof: that
     training converges from here, or what blocks it; None where no theorem covers the training.
 
+    scored: whether a prediction head is known. For given weights without one the certificate asks
+    for the least norm at which every input keeps its own least margin: see `norm_ratio`.
+
     >>> import attsvm
     >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]], labels=[1])
     >>> path = attsvm.train(tokens, model="prompt", head=[0.2, 0.7], steps=500)
@@ -87,6 +90,12 @@ class Outcome(Table):
     correlation: float
     margin_share: float
     proof: ConvergenceProof | None = None
+    scored: bool = True
+
+    @property
+    def norm_ratio(self) -> float | None:
+        """Without a prediction head: the certified share of ‖W‖ that suffices for its margins."""
+        return None if self.scored or np.isnan(self.margin_share) else self.margin_share
 
     @property
     def rank(self) -> int | None:
@@ -136,6 +145,7 @@ class Outcome(Table):
             "W": self.W.tolist(),
             "norm": norm,
             "rank": self.rank,
+            "norm_ratio": self.norm_ratio,
             "certificate": None if best is None else best.to_dict(),
             "proof": None if self.proof is None else self.proof.to_dict(),
         }
@@ -153,9 +163,10 @@ class Outcome(Table):
         facts: dict[str, Any] = {
             "selection": self.selection,
             "least attention": f"{self.top_attention:.8f}",
-            "loss": self.loss,
-            "log10 of gradient": self.log10_gradient,
         }
+        if not self.scored:
+            return self._card_of_margins(facts)
+        facts |= {"loss": self.loss, "log10 of gradient": self.log10_gradient}
         if self.changed is not None:
             facts["last change"] = f"step {self.changed:,}"
         norm = self.limit.norm or "no known norm"
@@ -172,6 +183,22 @@ class Outcome(Table):
         if self.proof is not None:
             facts["convergence"] = f"this run: {self.proof.message}"
         return Summary("Outcome", self.state, facts)
+
+    def _card_of_margins(self, facts: dict[str, Any]) -> Summary:
+        """What is shown without a prediction head."""
+        best = self.certificate
+        if best is not None:
+            low, middle, high = np.percentile(best.problem.b, [0, 50, 100])
+            facts["margins"] = f"least {low:.4g}, median {middle:.4g}, largest {high:.4g}"
+            facts["norm ratio"] = (
+                f"{self.margin_share:.4g} of ‖W‖ ({best.norm.name}) suffices for these margins"
+            )
+            facts["certificate"] = best.message
+        note = (
+            "no prediction head: with labels and head=v also the loss, its gradient, local "
+            "optimality and the limit of training"
+        )
+        return Summary("Outcome", self.state, facts, note=note)
 
 
 def outcome(
@@ -206,12 +233,16 @@ def outcome(
         case, known, prover = _read_weights(run, tokens, head, instance, optimizer, lr, loss)
         usual = "nuclear" if case.reach is not None else "frobenius"
     norm = known["limit"].norm or usual if norm is None else norm
+    scored = isinstance(run, Path) or case.head is not None
     v = None if case.head is None or case.head.vector is None else case.head.vector[0]
     keep = Selection.of(tokens, known["selection"])
     certificate: Certificate | None = None
     verdict: Optimality | None = None
     correlation = share = float("nan")
-    if norm is not None and (tokens.present() & ~keep.kept).any():
+    if norm is not None and not scored and (tokens.present() & ~keep.kept).any():
+        certificate = solve(_keeping_margins(tokens, keep, known["W"]), norm)
+        share = float(measures.margin_share(known["W"], certificate))
+    elif norm is not None and (tokens.present() & ~keep.kept).any():
         relaxed = _solve_relaxed(tokens, case, keep, norm)
         certificate = case.solved.of(keep, norm) if relaxed is None else relaxed
         if certificate.W is not None and known["W"].any():
@@ -229,7 +260,16 @@ def outcome(
         correlation=correlation,
         margin_share=share,
         proof=proof,
+        scored=scored,
     )
+
+
+def _keeping_margins(tokens: Tokens, keep: Selection, W: Floats) -> Problem:
+    """The problem that asks of every input the least margin that W gives it."""
+    plain = Problem.of(tokens, keep)
+    least = np.full(tokens.n, np.inf)
+    np.minimum.at(least, plain.rows[:, 0], plain.margins(W))
+    return Problem.of(tokens, keep, b=np.where(np.isfinite(least), np.maximum(least, 0.0), 0.0))
 
 
 # What the limit's premises are checked on, the fields of an Outcome that need no solve, and what
@@ -318,7 +358,7 @@ def _read_weights(
         read = head_at(blocks["v"], tokens, 0)
     else:
         read = head_at(head, tokens, instance)
-    if read is None:
+    if read is None and optimizer is not None:
         raise BadTokens("the head is missing: give head=v, the vector that reads the pooled tokens")
     params = {name: block[None] for name, block in blocks.items()}
     W, made = form.matrix(params)[0], loss_of(loss)
@@ -329,7 +369,7 @@ def _read_weights(
     arrays = batch.keys, batch.values, batch.queries, batch.present
     logs = attend(*arrays, np.ascontiguousarray(form.matrix(params))).logs[0]
     value = slope = float("nan")
-    if tokens.labels is not None:
+    if tokens.labels is not None and read is not None:
         there = evaluate(form, params, batch, None if form.trains_head else read, made)
         value, slope = float(there.loss[0]), float(log_norm(there.gradient)[0])
     case = LimitCase(

@@ -1,7 +1,8 @@
 """Optimizers of the theory, a monitor of attention, a trainer, and capture; needs torch.
 
     optimizer = attsvm.torch.MirrorDescent(attsvm.torch.groups(model, p=1.1), lr=1e-3)
-    monitor = attsvm.torch.Monitor(model, optimizer)
+    monitor = attsvm.torch.Monitor(model)
+    attsvm.compare(tokens, optimizers=["sign", attsvm.torch.as_optimizer(Lion, lr=1e-3)])
 
 The optimizers are torch.optim Optimizers: parameter groups, closures, schedulers, state_dict. Muon
 and Adam are torch's own (`torch.optim.Muon`, `torch.optim.AdamW`).
@@ -14,7 +15,7 @@ try:
 except ImportError as error:
     raise ImportError("attsvm.torch needs torch: pip install '.[torch]'") from error
 
-from attsvm.torch.calls import AttentionInputs
+from attsvm.torch.as_optimizer import as_optimizer
 from attsvm.torch.captures import Captured, capture
 from attsvm.torch.config import TrainConfig, config_of, read_config
 from attsvm.torch.fitting import FitResult, fit, load_data
@@ -24,7 +25,6 @@ from attsvm.torch.optimizers import MirrorDescent, NormalizedGD, SteepestDescent
 
 __all__ = [
     "Attention",
-    "AttentionInputs",
     "Captured",
     "FitResult",
     "ImageClassifier",
@@ -37,6 +37,7 @@ __all__ = [
     "SteepestDescent",
     "TextClassifier",
     "TrainConfig",
+    "as_optimizer",
     "capture",
     "config_of",
     "fit",

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import difflib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from attsvm._utils.expected import file_path, number, shown
+from attsvm._utils.expected import file_path, one_of, positive, shown, whole
 from attsvm._utils.files import check_in, parse_toml
+from attsvm._utils.objects import is_outside, load_object
 from attsvm.errors import Unsupported
+from attsvm.torch.as_optimizer import TorchOptimizer, as_optimizer
 from attsvm.torch.networks import Network
 from attsvm.torch.optimizers import Group, MirrorDescent, SteepestDescent, direction_of, groups
 
@@ -23,7 +25,6 @@ TASKS: dict[str, dict[str, Any]] = {
     "text": {},
     "images": {"data": "fashion", "train_count": 10_000, "valid_count": 2000, "test_count": 5000},
 }
-DTYPES = ("float32", "bfloat16")
 # The usual rate of each optimizer; steepest:NORM has those of `_STEEPEST_RATES`.
 OPTIMIZERS = {
     "adam": 1e-3,
@@ -38,10 +39,6 @@ _STEEPEST_RATES = {"max": 1e-3}
 _USUAL_P = 1.1
 # What Muon's authors, and torch, have.
 _MUON_MOMENTUM = 0.95
-_AT_LEAST_ONE = (
-    *("train_count", "valid_count", "test_count", "width", "layers", "heads", "hidden", "length"),
-    *("vocabulary", "patch", "batch", "epochs", "records", "patience", "measured"),
-)
 
 
 @dataclass(frozen=True)
@@ -50,14 +47,14 @@ class TrainConfig:
 
     task: text or images. data: the name of a set (attsvm.datasets.LABELLED); source: which reviews.
     train_count, valid_count, test_count: at most so many inputs; default: all. width, layers,
-    heads, hidden, dropout, biases: sizes of the transformer; spread: of the entries of a new
-    embedding; length, vocabulary: of text; patch: of images. optimizer: adam, adamw, mirror, muon,
-    ngd, nmirror, sgd or steepest:NORM. p: the exponent of mirror descent, default: 1.1. lr: the
-    rate, default: one that suits the optimizer. embedding_lr: by how much the rate of the
-    embeddings is larger. batch, epochs: inputs of a step, rounds over the data. records: how often
-    an epoch is measured. seed: of the initial network and of the order of the data. stop_accuracy:
-    stop at this training accuracy. patience: stop after so many records without a better validation
-    accuracy. measured: training inputs that are measured. dtype: of the weights.
+    heads, hidden, dropout: sizes of the transformer; spread: of the entries of a new embedding;
+    length, vocabulary: of text; patch: of images. optimizer: adam, adamw, mirror, muon, ngd,
+    nmirror, sgd, steepest:NORM, or FILE.py:NAME of a torch optimizer. p: the exponent of mirror
+    descent, default: 1.1. lr: the rate, default: one that suits the optimizer. embedding_lr: by how
+    much the rate of the embeddings is larger. batch, epochs: inputs of a step, rounds over the
+    data. records: how often an epoch is measured. seed: of the initial network and of the order of
+    the data. stop_accuracy: stop at this training accuracy. measured: training inputs that are
+    measured. device: of the network, as torch names it.
 
     >>> config = TrainConfig(optimizer="mirror", p=1.1, epochs=2)
     >>> config.task, config.optimizer, config.width, config.epochs
@@ -75,7 +72,6 @@ class TrainConfig:
     heads: int = 4
     hidden: int = 128
     dropout: float = 0.0
-    biases: bool = True
     spread: float = 0.02
     length: int = 64
     vocabulary: int = 8000
@@ -91,26 +87,29 @@ class TrainConfig:
     records: int = 1
     seed: int = 0
     stop_accuracy: float | None = None
-    patience: int | None = None
     measured: int = 2000
-    dtype: str = "float32"
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            _check_kind(field.name, str(field.type), getattr(self, field.name))
-        for name, known in (("task", tuple(TASKS)), ("dtype", DTYPES)):
-            if getattr(self, name) not in known:
-                raise Unsupported(
-                    f"{name} is {shown(getattr(self, name))}: it is {' or '.join(known)}"
-                )
-        least, limits = math.ulp(0.0), [("seed", 0.0, 2.0**31 - 1, "at least 0 and below 2³¹")]
-        limits += [(name, 1.0, math.inf, "at least 1") for name in _AT_LEAST_ONE]
-        limits += [(name, least, math.inf, "above 0") for name in ("lr", "spread", "embedding_lr")]
-        limits += [("stop_accuracy", least, 1.0, "above 0 and at most 1")]
-        for name, low, high, said in limits:
-            value = getattr(self, name)
-            if value is not None and not low <= value <= high:
-                raise Unsupported(f"{name} is {shown(value)}: it must be {said}")
+            value = getattr(self, field.name)
+            kind, _, optional = str(field.type).partition(" | ")
+            if value is None and optional:
+                continue
+            if kind == "int":
+                whole(value, field.name, least=0 if field.name == "seed" else 1)
+            elif kind == "float":
+                zero = field.name in ("dropout", "momentum", "weight_decay")
+                if isinstance(value, str | bool):
+                    raise Unsupported(f"{field.name} is {shown(value)}: it must be a number")
+                positive(value, field.name, zero=zero)
+            elif not isinstance(value, str):
+                raise Unsupported(f"{field.name} is {shown(value)}: it must be a string")
+        one_of(self.task, TASKS, "task")
+        if self.seed >= 2**31:
+            raise Unsupported(f"seed is {self.seed}: it must be below 2³¹")
+        if self.stop_accuracy is not None and self.stop_accuracy > 1:
+            raise Unsupported(f"stop_accuracy is {self.stop_accuracy:g}: it must be at most 1")
 
     def to_dict(self) -> dict[str, Any]:
         """The config as JSON has it."""
@@ -131,23 +130,6 @@ class TrainConfig:
         ]
 
 
-def _check_kind(name: str, annotation: str, value: Any) -> None:
-    """Raise Unsupported unless a field holds what its annotation says, numbers finite."""
-    kind, _, optional = annotation.partition(" | ")
-    if value is None and optional:
-        return
-    types: tuple[type, ...]
-    types, said = {
-        "str": ((str,), "a string"),
-        "bool": ((bool,), "true or false"),
-        "int": ((int,), "a whole number"),
-        "float": ((int, float), "a finite number"),
-    }[kind]
-    right = isinstance(value, types) and (kind == "bool" or not isinstance(value, bool))
-    if not right or (kind == "float" and not math.isfinite(number(value))):
-        raise Unsupported(f"{name} is {shown(value)}: it must be {said}")
-
-
 def config_of(
     task: str, given: Mapping[str, Any] | None = None, *, where: str = "a config"
 ) -> TrainConfig:
@@ -156,8 +138,7 @@ def config_of(
     >>> config_of("images", {"optimizer": "mirror", "p": 1.1}).data
     'fashion'
     """
-    if not isinstance(task, str) or task not in TASKS:
-        raise Unsupported(f"task is {shown(task)}: it is {' or '.join(TASKS)}")
+    one_of(task, TASKS, "task")
     if not isinstance(given, Mapping | None):
         raise Unsupported(f"given must be names with values, this is {shown(given)}")
     changes = dict(given or {})
@@ -202,22 +183,45 @@ def usual_rate(optimizer: str) -> float:
     if first == "steepest":
         direction_of(norm)
         return _STEEPEST_RATES.get(norm, 1e-2)
+    if is_outside(optimizer):
+        return float(outside_optimizer(optimizer).lr or 0.1)
     if optimizer not in OPTIMIZERS:
         known = ", ".join((*OPTIMIZERS, "steepest:NORM"))
-        raise Unsupported(f"optimizer is {optimizer!r}: known are {known}")
+        raise Unsupported(f"optimizer is {optimizer!r}: known are {known}, or FILE.py:NAME")
     return OPTIMIZERS[optimizer]
 
 
-def check_optimizer(config: TrainConfig) -> None:
-    """Raise Unsupported unless the optimizer exists and takes the options of the config."""
+def outside_optimizer(name: str) -> TorchOptimizer:
+    """The torch optimizer that FILE.py:NAME names: a class, or what `as_optimizer` gives."""
+    found = load_object(name, "an optimizer")
+    if isinstance(found, type):
+        return as_optimizer(found)
+    if not isinstance(found, TorchOptimizer):
+        raise Unsupported(f"{name} is no torch optimizer: give a class, or as_optimizer(…) of one")
+    if found.normalized:
+        raise Unsupported(f"{name} has normalized_gradient=True, which is for attsvm.train alone")
+    return found
+
+
+def check_config(config: TrainConfig) -> None:
+    """Raise Unsupported unless the optimizer and the device exist and take their options."""
     name = config.optimizer
     usual_rate(name)
     if config.p is not None and name not in ("mirror", "nmirror"):
         raise Unsupported(f"p is for mirror and nmirror: {name} has none")
     if config.p is not None and not config.p > 1:
         raise Unsupported(f"p is {config.p:g}: it must be above 1")
-    if config.momentum and name in ("adam", "adamw"):
-        raise Unsupported(f"{name} keeps its own averages and takes no momentum")
+    if config.momentum and (name in ("adam", "adamw") or is_outside(name)):
+        raise Unsupported(f"{name} keeps its own averages and takes no momentum here")
+    if config.weight_decay and is_outside(name):
+        raise Unsupported(f"{name} takes its weight_decay from as_optimizer")
+    try:
+        torch.zeros(1, device=config.device).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        said = str(error).partition("\n")[0]
+        raise Unsupported(
+            f"device is {config.device!r}: this torch cannot use it ({said})"
+        ) from error
 
 
 def optimizers_of(config: TrainConfig, network: Network) -> list[Optimizer]:
@@ -227,28 +231,28 @@ def optimizers_of(config: TrainConfig, network: Network) -> list[Optimizer]:
     and gains have p = 2 under mirror descent. Muon moves the matrices inside the network, AdamW all
     else at a tenth of its rate.
     """
-    check_optimizer(config)
+    check_config(config)
     name, _, norm = config.optimizer.partition(":")
     lr = usual_rate(config.optimizer) if config.lr is None else config.lr
     p = _USUAL_P if config.p is None else config.p
     tables = {id(x) for x in network.embeddings}
     parts: dict[tuple[bool, ...], Group] = {}
-    for group in groups(network, p=_USUAL_P):
+    for group in groups(network, p=p):
         for label, x in group["params"]:
-            matrix, table = group["p"] != 2, id(x) in tables
+            matrix, table = x.ndim >= 2, id(x) in tables
             inner = matrix and not table and label.startswith("blocks.")
             rate = lr * (config.embedding_lr if table else 1.0)
-            made = {"params": [], "p": p if matrix else 2.0, "lr": rate}
+            made = {"params": [], "p": group["p"], "lr": rate}
             parts.setdefault((inner, matrix, table), made)["params"].append((label, x))
     options: dict[str, Any] = {"lr": lr, "weight_decay": config.weight_decay}
-    momentum = config.momentum
+    momentum, every = config.momentum, list(parts.values())
     if name in ("mirror", "nmirror"):
         normalized = name == "nmirror"
-        every = list(parts.values())
         return [MirrorDescent(every, p=p, normalized=normalized, momentum=momentum, **options)]
-    for part in parts.values():
+    for part in every:
         del part["p"]
-    every = list(parts.values())
+    if is_outside(config.optimizer):
+        return [outside_optimizer(config.optimizer).on(every, lr)]
     if name == "sgd":
         return [SGD(every, momentum=momentum, **options)]
     if name in ("adam", "adamw"):

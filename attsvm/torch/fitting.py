@@ -7,9 +7,7 @@ fit(TrainConfig(optimizer="mirror", p=1.1), data).test_accuracy
 from __future__ import annotations
 
 import inspect
-import json
 import math
-import pickle
 import time
 import zipfile
 from collections.abc import Callable, Iterator
@@ -23,29 +21,17 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.optim import Optimizer
 
-from attsvm._utils.arrays import Floats
-from attsvm._utils.expected import expect, file_path, flag, function, positive, shown
+from attsvm._utils.expected import expect, file_path, flag, function, shown
 from attsvm._utils.files import beside, check_in
+from attsvm._utils.result import Summary, Table
 from attsvm.datasets import LABELLED
 from attsvm.datasets.labelled import PAD, Labelled, Vocabulary
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.torch.config import TrainConfig, check_optimizer, optimizers_of
+from attsvm.torch.config import TrainConfig, check_config, optimizers_of
 from attsvm.torch.networks import ImageClassifier, Network, Sizes, TextClassifier
 
 CHECKPOINT = "checkpoint.pt"
-_KIND = "attsvm fit 1"
-# A run may be carried on for longer.
-_FREE = ("epochs",)
-# What reading a file that is no checkpoint raises.
-_UNREADABLE = (
-    RuntimeError,
-    pickle.UnpicklingError,
-    LookupError,
-    TypeError,
-    ValueError,
-    EOFError,
-    OSError,
-)
+_KIND = "attsvm fit 2"
 # Texts of so many batches are ordered by length together, so that few numbers are padding.
 _POOL = 16
 # Inputs that are measured at once.
@@ -70,17 +56,17 @@ class FitRecord(NamedTuple):
     norm_V: float
 
 
-@dataclass(frozen=True)
-class FitResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class FitResult(Table):
     """A trained network and its records. Accuracies are shares, 0 to 1.
 
-    stopped: why it ended: epochs, stop_accuracy, patience or collapse. chance: the training
-    accuracy of the most frequent class. seconds: of training and measuring.
+    stopped: why it ended: epochs, stop_accuracy or collapse. chance: the training accuracy of the
+    most frequent class. seconds: of training and measuring.
 
     >>> from attsvm.torch import TrainConfig, fit, load_data
     >>> config = TrainConfig("images", data="digits", patch=4, train_count=50, epochs=1)
     >>> result = fit(config, load_data(config))
-    >>> result.parameters, len(result["valid_accuracy"]) == len(result.records)
+    >>> result.parameters, len(result.to_frame()) == len(result.records)
     (69194, True)
     """
 
@@ -89,12 +75,18 @@ class FitResult:
     records: tuple[FitRecord, ...]
     stopped: str
     chance: float
-    parameters: int
     seconds: float
 
-    def __getitem__(self, name: str) -> Floats:
-        """One column of the records, such as result["valid_accuracy"]."""
-        return np.array([getattr(record, name) for record in self.records], dtype=np.float64)
+    def columns(self) -> dict[str, Any]:
+        """A row per record."""
+        return dict(
+            zip(FitRecord._fields, map(np.array, zip(*self.records, strict=True)), strict=True)
+        )
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are trained."""
+        return sum(x.numel() for x in self.network.parameters())
 
     @property
     def last(self) -> FitRecord:
@@ -122,33 +114,23 @@ class FitResult:
         error = math.sqrt(self.chance * (1 - self.chance) / self.config.measured)
         return self.last.train_accuracy <= self.chance + 3 * error
 
-    def at(self, train_accuracy: float) -> FitRecord | None:
-        """The first record with at least this training accuracy; None where it was not reached."""
-        train_accuracy = positive(train_accuracy, "train_accuracy", zero=True)
-        reached = (r for r in self.records if r.train_accuracy >= train_accuracy)
-        return next(reached, None)
-
     def to_dict(self) -> dict[str, Any]:
         """What results.json holds."""
+        names = ("stopped", "collapsed", "chance", "parameters", "seconds", "test_accuracy")
         return {
             "plan": self.config.to_dict(),
-            "stopped": self.stopped,
-            "collapsed": self.collapsed,
-            "chance": self.chance,
-            "parameters": self.parameters,
-            "seconds": self.seconds,
-            "test_accuracy": self.test_accuracy,
+            **{name: getattr(self, name) for name in names},
             "best": self.best._asdict(),
             "last": self.last._asdict(),
             "records": [record._asdict() for record in self.records],
         }
 
-    def __repr__(self) -> str:
-        config = self.config
-        return (
-            f"FitResult({config.task}, {config.optimizer}: test accuracy {self.test_accuracy:.3f}, "
-            f"training {self.last.train_accuracy:.3f}, {self.last.step} steps, {self.stopped})"
+    def _card(self) -> Summary:
+        said = (
+            f"{self.config.task}, {self.config.optimizer}: test accuracy {self.test_accuracy:.3f}, "
+            f"training {self.last.train_accuracy:.3f}, {self.last.step} steps, {self.stopped}"
         )
+        return Summary("FitResult", said, brief=True)
 
 
 class Moment(NamedTuple):
@@ -180,7 +162,7 @@ def load_data(
     >>> data.kind, len(data.classes), len(data.train)
     ('images', 10, 200)
     """
-    check_optimizer(expect(config, TrainConfig, "config", make="config_of(task) makes one"))
+    check_config(expect(config, TrainConfig, "config", make="config_of(task) makes one"))
     if config.data not in LABELLED:
         raise Unsupported(f"data is {shown(config.data)}: known are {', '.join(LABELLED)}")
     loader = LABELLED[config.data]
@@ -244,7 +226,7 @@ def fit(
     >>> result.stopped, result.last.step, result.test_accuracy > 1.5 * result.chance
     ('epochs', 14, True)
     """
-    check_optimizer(expect(config, TrainConfig, "config", make="config_of(task) makes one"))
+    check_config(expect(config, TrainConfig, "config", make="config_of(task) makes one"))
     expect(data, Labelled, "data", make="load_data(config) reads them")
     resume, watch = flag(resume, "resume"), function(watch, "watch")
     if data.kind != config.task:
@@ -277,7 +259,6 @@ def fit(
         records=run.records,
         stopped=run.stopped,
         chance=float(shares.max() / shares.sum()),
-        parameters=sum(x.numel() for x in run.network.parameters()),
         seconds=run.seconds,
     )
 
@@ -314,10 +295,6 @@ class _Training:
             return None
         if config.stop_accuracy is not None and records[-1].train_accuracy >= config.stop_accuracy:
             return "stop_accuracy"
-        if config.patience is not None:
-            accuracies = [record.valid_accuracy for record in records]
-            if len(records) - 1 - accuracies.index(max(accuracies)) >= config.patience:
-                return "patience"
         return "epochs" if self.done >= config.epochs * config.records else None
 
     def tell(self, watch: Watcher | None, loss: float, record: FitRecord | None) -> None:
@@ -340,7 +317,7 @@ class _Training:
         self.network.train()
         for places in batches[first:last]:
             x, y = self.train.batch(places)
-            loss = F.cross_entropy(self.network(x).float(), y)
+            loss = F.cross_entropy(self.network(x), y)
             for one in self.optimizers:
                 one.zero_grad(set_to_none=True)
             loss.backward()
@@ -371,23 +348,21 @@ class _Training:
             self.collapsed = True
 
     def save(self, file: Path) -> None:
-        """Write a checkpoint in one move: tensors and text, no objects."""
-        said = {
+        """Write a checkpoint in one move: tensors, numbers and text, no objects."""
+        kept = {
             "kind": _KIND,
             "plan": self.config.to_dict(),
             "data": self.digest,
-            "stretch": self.done,
+            "done": self.done,
             "step": self.step,
             "seconds": self.seconds,
-            "records": [record._asdict() for record in self.records],
+            "records": [tuple(record) for record in self.records],
             "collapsed": self.collapsed,
-        }
-        tensors = {
             "network": self.network.state_dict(),
             "optimizers": [one.state_dict() for one in self.optimizers],
         }
         with beside(file) as target:
-            torch.save({"said": json.dumps(said), **tensors}, target)
+            torch.save(kept, target)
 
     def load(self, file: Path) -> None:
         """Go on from a checkpoint. Raises Unsupported where it is of another config or data."""
@@ -395,27 +370,26 @@ class _Training:
         try:
             if not zipfile.is_zipfile(file):
                 raise ValueError("not what torch.save writes")
-            found: dict[str, Any] = torch.load(file, weights_only=True, map_location="cpu")
-            said = json.loads(found["said"])
-            known = said["kind"] == _KIND
-            records = tuple(FitRecord(**record) for record in said["records"])
-        except _UNREADABLE as error:
+            kept: dict[str, Any] = torch.load(file, weights_only=True, map_location="cpu")
+            kind = kept.get("kind", kept.get("said"))
+        except Exception as error:  # whatever a file that is no checkpoint makes torch raise
             raise BadTokens(f"{file} is no checkpoint of a fit, or it is cut") from error
-        if not known:
-            raise BadTokens(f"{file} was written by another version of attsvm ({said['kind']})")
+        if kind != _KIND:
+            raise BadTokens(f"{file} was written by another version of attsvm")
         config = self.config
-        freed = {name: getattr(config, name) for name in _FREE}
-        if other := config.differences(said["plan"] | freed):
+        plan = kept["plan"] | {"epochs": config.epochs}  # a run may be carried on for longer
+        if other := config.differences(plan):
             raise Unsupported(f"{file} is of another config: {'; '.join(other)}")
-        if said["data"] != self.digest:
+        if kept["data"] != self.digest:
             raise Unsupported(f"{file} is of other data: the texts or images are not the same")
-        if said["stretch"] > config.epochs * config.records:
+        if kept["done"] > config.epochs * config.records:
             raise Unsupported(f"{file} is past {config.epochs} epochs: ask for more")
-        self.network.load_state_dict(found["network"])
-        for one, kept in zip(self.optimizers, found["optimizers"], strict=True):
-            one.load_state_dict(kept)
-        self.done, self.step, self.records = said["stretch"], said["step"], records
-        self.seconds, self.collapsed = said["seconds"], said["collapsed"]
+        self.network.load_state_dict(kept["network"])
+        for one, state in zip(self.optimizers, kept["optimizers"], strict=True):
+            one.load_state_dict(state)
+        self.records = tuple(FitRecord(*record) for record in kept["records"])
+        self.done, self.step, self.seconds = kept["done"], kept["step"], kept["seconds"]
+        self.collapsed = kept["collapsed"]
 
 
 @dataclass(frozen=True)
@@ -447,12 +421,12 @@ def encode(
     inputs: Any, labels: Any, config: TrainConfig, known: Vocabulary | None
 ) -> LabelledTensors:
     """One part of a set as the network takes it; known: the words of the training part."""
-    y = torch.from_numpy(np.asarray(labels, dtype=np.int64))
+    y = torch.from_numpy(np.asarray(labels, dtype=np.int64)).to(config.device)
     if known is not None:
         x = torch.from_numpy(known.encode(inputs, length=config.length))
-        return LabelledTensors(x, y, (x != PAD).sum(dim=1))
+        return LabelledTensors(x.to(config.device), y, (x != PAD).sum(dim=1))
     x = torch.from_numpy(np.array(inputs, dtype=np.float32))
-    return LabelledTensors(x.to(getattr(torch, config.dtype)), y, None)
+    return LabelledTensors(x.to(config.device), y, None)
 
 
 def order(inputs: LabelledTensors, config: TrainConfig, epoch: int) -> list[Tensor]:
@@ -472,16 +446,15 @@ def initial_network(
     config: TrainConfig, classes: int, shape: torch.Size, known: Vocabulary | None
 ) -> Network:
     """The initial network of a config, drawn from its seed. shape: of one input."""
-    names = ("width", "layers", "heads", "hidden", "dropout", "biases", "spread")
+    names = ("width", "layers", "heads", "hidden", "dropout", "spread")
     sizes = Sizes(**{name: getattr(config, name) for name in names})
     torch.manual_seed(config.seed)
-    made: Network
     if known is not None:
         made = TextClassifier(len(known), length=config.length, classes=classes, sizes=sizes)
     else:
         height, width = shape
         made = ImageClassifier((height, width), patch=config.patch, classes=classes, sizes=sizes)
-    return made.to(getattr(torch, config.dtype))
+    return made.to(config.device)
 
 
 @torch.no_grad()
@@ -491,7 +464,7 @@ def measure(
     """The mean loss and the accuracy over the first `most` inputs, or all."""
     loss, right, count = 0.0, 0, 0
     for x, y in inputs.in_order(most):
-        logits = network(x).float()
+        logits = network(x)
         loss += float(F.cross_entropy(logits, y, reduction="sum"))
         right += int((logits.argmax(dim=1) == y).sum())
         count += len(y)

@@ -1,6 +1,6 @@
 """Monitor: what every attention head of a model does while it is trained.
 
-    monitor = attsvm.torch.Monitor(model, optimizer)
+    monitor = attsvm.torch.Monitor(model)
     for batch in data:
         loss(model(batch)).backward()
         optimizer.step()
@@ -13,7 +13,7 @@ A query is saturated when its largest attention p is at least `level`, an attent
 of its queries are: when the median m of log(p/(1 − p)) is at least log(level/(1 − level)). Under
 steps of one length margins grow like the number of steps t, under plain descent like log t. So m is
 extrapolated by a line over t and by one over log t, through the last records; the one that fits
-better gives the estimate, the two together the range.
+better gives the estimate, and both are reported.
 """
 
 from __future__ import annotations
@@ -21,21 +21,19 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
-from attsvm._utils.arrays import Floats
-from attsvm._utils.expected import expect, file_path, function, number, shown, whole
+from attsvm._utils.arrays import Floats, Ints
+from attsvm._utils.expected import file_path, number, shown, whole
 from attsvm._utils.files import beside
 from attsvm.errors import Unsupported
-from attsvm.torch.calls import AttentionHooks, Call, Reads, not_seen, reading, sample
-from attsvm.torch.ceilings import Ceiling, Radii, ceiling_of
+from attsvm.torch.calls import AttentionHooks, Call, not_seen, reading, sample
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,9 +44,8 @@ PER_DECADE, LEAST_WAY = 7, 2
 LATEST, SURE = 6, 2.0
 NOT_SEEN = (
     "no attention of this model can be read: it has no nn.MultiheadAttention and does not call "
-    "torch.nn.functional.scaled_dot_product_attention by that name; give "
-    "Monitor(model, reads=f), where f(model) yields (layer, q, k) after each forward, q and k of "
-    "shape (B, H, L, dh)"
+    "torch.nn.functional.scaled_dot_product_attention by that name, which takes q and k of shape "
+    "(B, H, L, dh)"
 )
 NOT_RUN = (
     "no forward of this model with gradients was read before step(): give Monitor the module that "
@@ -66,19 +63,18 @@ class MonitorRow(NamedTuple):
     step: optimizer steps made before the forward. largest: the largest logit scale · q·k. entropy:
     mean, in nats. gap: median difference of the two largest logits. odds: median of log(p/(1 − p))
     of the largest attention p. saturated: share of queries with p at least the level. frobenius,
-    spectral: norms of W = scale · W_Kᵀ[W_Q b_q]. ceiling: no |logit| of this batch is larger, by
-    the steps made; limit: none will ever be, at the present step size and decay and for inputs
-    such as these. queries: how many were sampled. nan: not known.
+    spectral: norms of W = scale · W_Kᵀ[W_Q b_q]. queries: how many were sampled. name: L3H5 is head
+    5 of the layer that attends after three others. nan: not known.
 
     >>> import torch
-    >>> from attsvm.torch import Attention, NormalizedGD
+    >>> from attsvm.torch import Attention
     >>> model = Attention([0.0, 1.0], shape=(2,))
-    >>> monitor = Monitor(model, NormalizedGD(model.parameters(), lr=0.5))
+    >>> monitor = Monitor(model)
     >>> out = model(torch.eye(2, dtype=torch.float64)[None])
     >>> monitor.step()
     >>> (row,) = monitor.rows
-    >>> row.step, row.queries, round(row.entropy, 4)  # log 2: two tokens, nothing learned
-    (0, 1, 0.6931)
+    >>> row.step, row.name, round(row.entropy, 4)  # log 2: two tokens, nothing learned
+    (0, 'L0H0', 0.6931)
     >>> monitor.close()
     """
 
@@ -92,21 +88,17 @@ class MonitorRow(NamedTuple):
     saturated: float
     frobenius: float
     spectral: float
-    ceiling: float
-    limit: float
     queries: int
+    name: str
 
 
 class Monitor:
     """Follows the attention heads of a model in training; call `step()` after each optimizer step.
 
     model: any module that attends by nn.MultiheadAttention or scaled_dot_product_attention, in
-    forwards with gradients; of others, reads: a function f(model) that yields (layer, q, k) or
-    `AttentionInputs` after each forward. optimizer: what trains it; without it no ceiling is known.
-    queries: at most so many of a call are sampled. every: the longest way between two records, in
-    steps. level: the attention from which a query counts as saturated. writer: an object with
-    add_scalar(name, value, step), such as TensorBoard's SummaryWriter, written to at each record.
-    A compiled model has no hooks: call `look(batch)` where `due`.
+    forwards with gradients. queries: at most so many of a call are sampled. every: the longest way
+    between two records, in steps. level: the attention from which a query counts as saturated. A
+    compiled model has no hooks: call `look(batch)` where `due`.
 
     rows: what was recorded. warnings: the attention heads that were warned of, once each.
 
@@ -114,7 +106,7 @@ class Monitor:
     >>> from attsvm.torch import Attention, NormalizedGD
     >>> model = Attention([0.0, 1.0], shape=(2,))
     >>> optimizer = NormalizedGD(model.parameters(), lr=0.5)
-    >>> monitor = Monitor(model, optimizer)
+    >>> monitor = Monitor(model)
     >>> for _ in range(3):
     ...     optimizer.zero_grad()
     ...     model(torch.eye(2, dtype=torch.float64)[None]).sum().neg().backward()
@@ -128,38 +120,31 @@ class Monitor:
     def __init__(
         self,
         model: nn.Module,
-        optimizer: Optimizer | None = None,
         *,
-        reads: Reads | None = None,
         queries: int = 64,
         every: int = 200,
         level: float = 0.99,
-        writer: Any = None,
     ) -> None:
         if not isinstance(model, nn.Module):
             raise Unsupported(f"Monitor takes an nn.Module, this is {type(model).__name__}")
         queries, every = whole(queries, "queries", least=1), whole(every, "every", least=1)
-        if optimizer is not None:
-            expect(optimizer, Optimizer, "optimizer")
-        reads = function(reads, "reads")
         if not 0.5 < number(level) < 1:
             raise Unsupported(f"level is {shown(level)}: it must lie between 0.5 and 1")
         self.rows: list[MonitorRow] = []
         self.warnings: list[Saturation] = []
-        self.level, self.every, self.queries, self.writer = level, every, queries, writer
-        self._radii = None if optimizer is None else Radii(optimizer)
+        self.level, self.every, self.queries = level, every, queries
         self._model = getattr(model, "_orig_mod", model)
         self._compiled = (
             self._model is not model or getattr(model, "_compiled_call_impl", None) is not None
         )
-        self._reads = reads
         self._step = self._turn = 0
         self._next = 0
         self._found: dict[str, _LayerCalls] = {}
+        self._numbers: dict[str, int] = {}
         self._odds: dict[str, tuple[list[int], list[Floats]]] = {}
-        self._warned: set[tuple[str, int]] = set()
+        self._warned: set[str] = set()
         self._closed = False
-        self._hooks = AttentionHooks(self._model, self._take, reads=reads)
+        self._hooks = AttentionHooks(self._model, self._take)
         if not self._compiled:  # hooks would have it compiled anew
             self._hooks.start()
 
@@ -172,8 +157,6 @@ class Monitor:
     def close(self) -> None:
         """Remove every hook. The rows stay."""
         self._hooks.stop()
-        if self._radii is not None and not self._closed:
-            self._radii.close()
         self._closed = True
 
     def step(self) -> None:
@@ -210,7 +193,7 @@ class Monitor:
         kept, self._found = self._found, {}
         was = self._hooks.open
         self._hooks.stop()
-        open_ = reading(self._model, self._take, reads=self._reads)
+        open_ = reading(self._model, self._take)
         try:
             with open_, torch.compiler.set_stance("force_eager"):
                 self._model(*args, **kwargs)
@@ -227,28 +210,24 @@ class Monitor:
         return rows
 
     def _take(self, call: Call) -> None:
-        part, ceiling = per_query(call, self.queries, self._turn), ceiling_of(call, self._radii)
-        layer = self._found.get(call.layer)
-        if layer is None:
-            self._found[call.layer] = _LayerCalls([part], norms(call), ceiling)
-            return
-        layer.parts.append(part)
-        if layer.ceiling is not None and ceiling is not None:
-            ceiling = Ceiling(*map(np.maximum, layer.ceiling, ceiling))
-        layer.ceiling = None if layer.ceiling is None else ceiling
+        part = per_query(call, self.queries, self._turn)
+        if call.layer in self._found:
+            self._found[call.layer].parts.append(part)
+        else:
+            self._found[call.layer] = _LayerCalls([part], norms(call))
 
     def _write(self) -> list[MonitorRow]:
         """Turn what was read into rows."""
         made: list[MonitorRow] = []
         said: list[Saturation] = []
         for layer, calls in self._found.items():
-            seen = torch.cat(calls.parts, dim=2)
-            largest, entropy, gap, odds = seen.double().cpu().numpy()
-            nothing = np.full((2, len(odds)), np.nan)
-            sizes = nothing if calls.norms is None else calls.norms.cpu().numpy()
-            bounds = nothing if calls.ceiling is None else calls.ceiling
+            number = self._numbers.setdefault(layer, len(self._numbers))
+            largest, entropy, gap, odds = torch.cat(calls.parts, dim=2).double().cpu().numpy()
             count = (~np.isnan(odds)).sum(axis=1)
             few = np.where(count > 0, count, np.nan)
+            sizes = np.full((2, len(count)), np.nan)
+            if calls.norms is not None:
+                sizes = calls.norms.cpu().numpy()
             columns = (
                 np.fmax.reduce(largest, axis=1),
                 np.nansum(entropy, axis=1) / few,
@@ -256,20 +235,15 @@ class Monitor:
                 _medians(odds, count),
                 (odds >= self.target).sum(axis=1) / few,
                 *sizes,
-                *bounds,
             )
             for h, numbers in enumerate(zip(*(x.tolist() for x in columns), strict=True)):
-                made.append(MonitorRow._make((self._step, layer, h, *numbers, int(count[h]))))
+                name = f"L{number}H{h}"
+                row = (self._step, layer, h, *numbers, int(count[h]), name)
+                made.append(MonitorRow._make(row))
             said += self._predict(layer, columns[3])
         self._found = {}
         self._turn += 1
         self.rows += made
-        if self.writer is not None:
-            for row in made:
-                for name, value in zip(row._fields[3:], row[3:], strict=True):
-                    if math.isfinite(value):
-                        tag = f"{row.layer}/head {row.head}/{name}"
-                        self.writer.add_scalar(tag, value, row.step)
         for one in said:
             self.warnings.append(one)
             warnings.warn(one.message, SaturationWarning, stacklevel=3)
@@ -286,29 +260,33 @@ class Monitor:
         if not steps or steps[-1] != self._step:
             steps.append(self._step)
             past.append(odds)
+        found = extrapolate(steps, np.stack(past[-LATEST:]), self.target)
+        found[:, odds >= self.target] = self._step
+        known = np.isfinite(odds) & ~np.isnan(found[0])
+        soon = np.fmin(found[1], found[2]) <= 2 * self._step
         out = []
-        for head, found in enumerate(extrapolate(steps, np.stack(past[-LATEST:]), self.target)):
-            if odds[head] >= self.target:
-                found = self._step, self._step, self._step
-            if found is None or found[0] > 2 * self._step or (layer, head) in self._warned:
-                continue
-            if not math.isnan(odds[head]):
-                self._warned.add((layer, head))
-                out.append(Saturation(self._step, layer, head, *found))
+        for head in np.flatnonzero(known & soon).tolist():
+            name = f"L{self._numbers[layer]}H{head}"
+            if name not in self._warned:
+                self._warned.add(name)
+                expected, linear, log = found[:, head].tolist()
+                out.append(Saturation(self._step, layer, head, expected, linear, log, name))
         return out
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The rows as a table, a row for each attention head of each record."""
+        return pandas.DataFrame(self.rows, columns=MonitorRow._fields)
 
     def to_csv(self, file: str | Path) -> None:
         """Write the rows as a table, one line a row, in one move."""
-        lines = [",".join(MonitorRow._fields)]
-        for row in self.rows:
-            layer = f'"{row.layer}"' if "," in row.layer else row.layer
-            numbers = ",".join(repr(x) for x in row[3:])
-            lines.append(f"{row.step},{layer},{row.head},{numbers}")
         with beside(file_path(file, "file")) as target:
-            target.write_text("\n".join(lines) + "\n", "utf-8")
+            self.to_frame().to_csv(target, index=False)
 
     def figure(self) -> Figure:
-        """Plot every attention head over steps: logits, ceiling, entropy, saturation, norms."""
+        """Plot every attention head over steps: logits, entropy, saturation, norms.
+
+        The heads that saturate, or were warned of, are named in the headline.
+        """
         from attsvm.plotting.networks import attention_figure
 
         if not self.rows:
@@ -316,21 +294,18 @@ class Monitor:
         return attention_figure(self.rows, self.warnings, level=self.level)
 
 
-@dataclass
-class _LayerCalls:
-    """What the calls of a layer gave: numbers of queries, norms and ceiling, None if not known."""
+class _LayerCalls(NamedTuple):
+    """What the calls of a layer gave: numbers of queries, and norms, None if not known."""
 
     parts: list[Tensor]
     norms: Tensor | None
-    ceiling: Ceiling | None
 
 
-def _medians(x: Floats, count: Floats) -> Floats:
+def _medians(x: Floats, count: Ints) -> Floats:
     """The medians of rows with so many numbers each, the others nan."""
     ordered = np.sort(x, axis=1)  # nan last
     rows, last = np.arange(len(x)), np.maximum(count - 1, 0)
-    with np.errstate(invalid="ignore"):
-        out: Floats = (ordered[rows, last // 2] + ordered[rows, (last + 1) // 2]) / 2
+    out: Floats = (ordered[rows, last // 2] + ordered[rows, (last + 1) // 2]) / 2
     return out
 
 
@@ -346,7 +321,7 @@ def per_query(call: Call, most: int, turn: int) -> Tensor:
     largest: the largest scale · q·k, without what a mask adds. entropy: of attention, in nats. gap:
     between the two largest logits. odds: log(p/(1 − p)) of the largest attention p.
     """
-    raw, logits = call.logits(*sample(call.size, most, turn, call.like.device))
+    raw, logits = call.logits(*sample(call.size, most, turn, call.q.device))
     if logits.shape[-1] < 2:
         numbers = torch.full((4, *logits.shape[:-1]), torch.nan, device=logits.device)
         return numbers.transpose(1, 2).reshape(4, logits.shape[1], -1)
@@ -405,59 +380,61 @@ class SaturationWarning(UserWarning):
 class Saturation(NamedTuple):
     """The warning of one attention head, given at `step`: when it is expected to saturate.
 
-    expected: the step that the better fit gives, between `first` and `last`; `step` itself where
-    the head is saturated already.
+    linear, log: the step by a line over steps and by one over their logarithm; nan where that line
+    does not clearly rise. expected: that of the line that fits better. All are `step` where the
+    head is saturated already.
 
-    >>> Saturation(40, "encoder", 2, 64, 55, 80).message.partition(" (")[0]
-    'step 40: attention head 2 of encoder will be saturated at about step 64 at this pace'
+    >>> Saturation(40, "encoder", 2, 64, 64, 80.4, "L0H2").message
+    'step 40: L0H2 (encoder) at the current rate saturated at step 64 (linear fit) or 80 (log fit)'
     """
 
     step: int
     layer: str
     head: int
     expected: float
-    first: float
-    last: float
+    linear: float
+    log: float
+    name: str
 
     @property
     def message(self) -> str:
         """One sentence."""
-        who = f"step {self.step}: attention head {self.head} of {self.layer}"
+        who = f"step {self.step}: {self.name} ({self.layer})"
         if self.expected <= self.step:
             return f"{who} is saturated: half of its queries give nearly all attention to one key"
-        last = "never" if math.isinf(self.last) else f"step {self.last:,.0f}"
-        return (
-            f"{who} will be saturated at about step {self.expected:,.0f} at this pace "
-            f"(between step {self.first:,.0f}, by a line over steps, and {last}, by a line over "
-            "their logarithm)"
-        )
+        fits = [
+            f"{at:,.0f} ({name} fit)" if math.isfinite(at) else f"never ({name} fit)"
+            for name, at in (("linear", self.linear), ("log", self.log))
+            if not math.isnan(at)
+        ]
+        return f"{who} at the current rate saturated at step {' or '.join(fits)}"
 
 
-def extrapolate(
-    steps: Sequence[float], odds: Floats, target: float
-) -> list[tuple[float, float, float] | None]:
-    """When each column of odds (records, heads) below the target reaches it.
+def extrapolate(steps: Sequence[float], odds: Floats, target: float) -> Floats:
+    """When each column of odds (records, heads) below the target reaches it, (3, heads).
 
-    (step of the better fit, first, last) of the two fits; None for odds that do not clearly rise.
+    The step of the better fit, of the line over steps and of the line over their logarithm; nan for
+    odds that do not clearly rise.
     """
-    t = np.asarray(steps[-LATEST:], dtype=np.float64)
-    m = odds[-LATEST:]
+    t, m = np.asarray(steps[-LATEST:], dtype=np.float64), odds[-LATEST:]
+    out = np.full((3, m.shape[1]), np.nan)
     if len(t) < LATEST:
-        return [None] * m.shape[1]
+        return out
     known = np.isfinite(m).all(axis=0)
     m = np.where(known, m, 0.0)
     way = np.maximum(target - m[-1], 0.0)
-    found: list[list[tuple[float, float]]] = [[] for _ in range(m.shape[1])]
-    for x, back in ((t, float), (np.log1p(t), _back)):
+    least = np.full(m.shape[1], np.inf)
+    for fit, x in enumerate((t, np.log1p(t)), start=1):
         slope, error, residual = _lines(x, m)
-        for head in np.flatnonzero(known & (slope > 0) & (slope > SURE * error)):
-            # From the last record on: what was reached stays reached.
-            found[head].append((float(residual[head]), back(x[-1] + way[head] / slope[head])))
-    ends = [[at for _, at in fits] for fits in found]
-    return [
-        (min(fits)[1], min(at), max(at)) if fits else None
-        for fits, at in zip(found, ends, strict=True)
-    ]
+        rises = known & (slope > 0) & (slope > SURE * error)
+        # From the last record on: what was reached stays reached.
+        at = x[-1] + way / np.where(rises, slope, 1.0)
+        with np.errstate(over="ignore"):
+            out[fit] = np.where(rises, at if fit == 1 else np.expm1(at), np.nan)
+        better = rises & (residual < least)
+        out[0] = np.where(better, out[fit], out[0])
+        least = np.where(better, residual, least)
+    return out
 
 
 def _lines(x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
@@ -470,8 +447,3 @@ def _lines(x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
     slope = dx @ dy / square
     residual = ((dy - dx[:, None] * slope) ** 2).sum(axis=0)
     return slope, np.sqrt(residual / max(len(x) - 2, 1) / square), residual
-
-
-def _back(x: float) -> float:
-    """The step t with log(1 + t) = x."""
-    return math.expm1(x) if x < 700 else math.inf

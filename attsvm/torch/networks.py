@@ -23,7 +23,7 @@ from attsvm.errors import BadTokens, Unsupported
 
 
 class Sizes(NamedTuple):
-    """width: entries of a token. hidden: entries of the layer between. biases: of every linear map.
+    """width: entries of a token. hidden: entries of the layer between.
 
     spread: of the entries of a new embedding; small, so that plain descent moves them.
     """
@@ -33,7 +33,6 @@ class Sizes(NamedTuple):
     heads: int = 4
     hidden: int = 128
     dropout: float = 0.0
-    biases: bool = True
     spread: float = 0.02
 
 
@@ -43,11 +42,11 @@ class SelfAttention(nn.Module):
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         self.heads = sizes.heads
-        width, bias = sizes.width, sizes.biases
-        self.key = nn.Linear(width, width, bias=bias)
-        self.query = nn.Linear(width, width, bias=bias)
-        self.value = nn.Linear(width, width, bias=bias)
-        self.out = nn.Linear(width, width, bias=bias)
+        width = sizes.width
+        self.key = nn.Linear(width, width)
+        self.query = nn.Linear(width, width)
+        self.value = nn.Linear(width, width)
+        self.out = nn.Linear(width, width)
 
     def _split(self, x: Tensor) -> Tensor:
         """(B, L, width) by heads: (B, H, L, width / H)."""
@@ -78,11 +77,11 @@ class TransformerBlock(nn.Module):
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
-        self.norm1 = nn.LayerNorm(sizes.width, bias=sizes.biases)
+        self.norm1 = nn.LayerNorm(sizes.width)
         self.attend = SelfAttention(sizes)
-        self.norm2 = nn.LayerNorm(sizes.width, bias=sizes.biases)
-        self.up = nn.Linear(sizes.width, sizes.hidden, bias=sizes.biases)
-        self.down = nn.Linear(sizes.hidden, sizes.width, bias=sizes.biases)
+        self.norm2 = nn.LayerNorm(sizes.width)
+        self.up = nn.Linear(sizes.width, sizes.hidden)
+        self.down = nn.Linear(sizes.hidden, sizes.width)
         self.drop = nn.Dropout(sizes.dropout)
 
     def forward(self, x: Tensor, mask: Tensor | None, first: bool = False) -> Tensor:
@@ -109,10 +108,10 @@ class Network(nn.Module):
             )
         if not 0 <= sizes.dropout < 1:
             raise Unsupported(f"dropout is {sizes.dropout:g}: it must lie in [0, 1)")
-        require(4.0 * whole(classes, "classes", least=2) * sizes.width, "the prediction head")
+        whole(classes, "classes", least=2)
         self.blocks = nn.ModuleList([TransformerBlock(sizes) for _ in range(sizes.layers)])
-        self.norm = nn.LayerNorm(sizes.width, bias=sizes.biases)
-        self.head = nn.Linear(sizes.width, classes, bias=sizes.biases)
+        self.norm = nn.LayerNorm(sizes.width)
+        self.head = nn.Linear(sizes.width, classes)
 
     def tokens(self, batch: Tensor) -> tuple[Tensor, Tensor | None]:
         """Tokens (B, L, width) and the mask (B, 1, 1, L) of those that are present, or None."""
@@ -177,8 +176,8 @@ class TextClassifier(Network):
     ) -> None:
         sizes = Sizes() if sizes is None else sizes
         super().__init__(sizes, classes)
-        for name, size in (("vocabulary", vocabulary), ("length", length)):
-            require(4.0 * whole(size, name, least=1) * sizes.width, name)
+        require(4.0 * whole(vocabulary, "vocabulary", least=1) * sizes.width, "vocabulary")
+        require(4.0 * whole(length, "length", least=1) * sizes.width, "length")
         self.words = nn.Embedding(vocabulary, sizes.width, padding_idx=0)
         self.places = nn.Embedding(length + 1, sizes.width)
         _spread(sizes.spread, self.words, self.places)
@@ -222,7 +221,7 @@ class ImageClassifier(Network):
         self.shape, self.patch = (cut[0], cut[1]), patch
         count = (cut[0] // patch) * (cut[1] // patch)
         require(4.0 * (count + 1 + patch * patch) * sizes.width, "the network")
-        self.patches = nn.Linear(patch * patch, sizes.width, bias=sizes.biases)
+        self.patches = nn.Linear(patch * patch, sizes.width)
         self.places = nn.Embedding(count + 1, sizes.width)
         self.cls = nn.Embedding(1, sizes.width)
         _spread(sizes.spread, self.places, self.cls)

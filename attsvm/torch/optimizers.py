@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -36,8 +36,6 @@ class CheckedOptimizer(Optimizer):
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         with checked_by(Unsupported):
             super().__init__(params, defaults)
-        for number, group in enumerate(self.param_groups):
-            self._check_group(group, number)
 
     def add_param_group(self, param_group: Group) -> None:
         """Add a group of parameters with its own options, checked as in the constructor."""
@@ -147,16 +145,14 @@ def _name(group: Group, number: int, place: int) -> str:
     return f"parameter {place} of group {number}, shape {shape}"
 
 
-def groups(model: nn.Module, *, p: float, rest: float = 2.0, **options: Any) -> list[Group]:
-    """Parameter groups for MirrorDescent: matrices, and biases and gains apart from them.
+def groups(model: nn.Module, *, p: float, **options: Any) -> list[Group]:
+    """Parameter groups for MirrorDescent: matrices, and biases and gains with p = 2 apart.
 
     Parameters
     ----------
     model : torch.nn.Module
     p : float
         The exponent of the matrices.
-    rest : float, default: 2
-        The exponent of biases, gains of normalization layers and scalars.
     **options
         Options of the first group, such as lr.
 
@@ -179,7 +175,7 @@ def groups(model: nn.Module, *, p: float, rest: float = 2.0, **options: Any) -> 
             (weights if x.ndim >= 2 and not _is_gain(name) else others).append((name, x))
     if not weights and not others:
         raise Unsupported("the model has no parameter that can be trained")
-    made: list[Group] = [{"params": weights, "p": p, **options}, {"params": others, "p": rest}]
+    made: list[Group] = [{"params": weights, "p": p, **options}, {"params": others, "p": 2.0}]
     return [group for group in made if group["params"]]
 
 
@@ -192,13 +188,6 @@ def _is_gain(name: str) -> bool:
 
 # A weight is the one that the last step left when it is within so many roundings of it.
 _ROUNDINGS = 4
-
-
-class Left(NamedTuple):
-    """How a step left a parameter: its version then, and the exponent."""
-
-    version: int
-    p: float
 
 
 class MirrorDescent(CheckedOptimizer):
@@ -225,9 +214,6 @@ class MirrorDescent(CheckedOptimizer):
         As in torch.optim.SGD, m ← μ m + g.
     weight_decay : float, default: 0
         Decoupled decay λ: w ← (1 − η λ) w with each step.
-    maximize : bool, default: False
-    foreach : bool, optional
-        Update tensors without a compiled loop together; default: on other devices than the CPU.
     check_finite : bool, default: False
         Raise Unsupported before the step if a gradient is not finite.
 
@@ -251,19 +237,16 @@ class MirrorDescent(CheckedOptimizer):
         normalized: bool = False,
         momentum: float = 0.0,
         weight_decay: float = 0.0,
-        maximize: bool = False,
-        foreach: bool | None = None,
         check_finite: bool = False,
     ) -> None:
-        self._left: dict[int, Left] = {}
+        # The version and the exponent that a step left each parameter with.
+        self._left: dict[int, tuple[int, float]] = {}
         defaults = {
             "lr": lr,
             "p": p,
             "normalized": normalized,
             "momentum": momentum,
             "weight_decay": weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
             "check_finite": check_finite,
         }
         super().__init__(params, defaults)
@@ -299,7 +282,6 @@ class MirrorDescent(CheckedOptimizer):
         toward = self._directions(group, params, gradients)
         p, lr = float(group["p"]), float(group["lr"])
         shrink = (1 - lr * float(group["weight_decay"])) ** (p - 1)
-        lr = -lr if group["maximize"] else lr
         if p == 2:  # w ← shrink·w − lr·g for all tensors at once
             if shrink != 1:
                 torch._foreach_mul_(params, shrink)
@@ -311,12 +293,11 @@ class MirrorDescent(CheckedOptimizer):
             u = self._dual(x, p)
             if not _looped(x, u, g, lr=lr, shrink=shrink, p=p):
                 others.append((x, u, g))
-        together = group["foreach"]
-        if together is None:
-            together = any(x.device.type != "cpu" for x in params)
-        for part in [others] if together and others else [[one] for one in others]:
-            _by_operations(*map(list, zip(*part, strict=True)), lr=lr, shrink=shrink, e=1 / (p - 1))
-        self._left |= {id(x): Left(x._version, p) for x in params}
+        if others:
+            _by_operations(
+                *map(list, zip(*others, strict=True)), lr=lr, shrink=shrink, e=1 / (p - 1)
+            )
+        self._left |= {id(x): (x._version, p) for x in params}
 
     def _directions(self, group: Group, params: list[Tensor], g: list[Tensor]) -> list[Tensor]:
         """What is taken off the dual variables, times the step size."""
@@ -335,10 +316,10 @@ class MirrorDescent(CheckedOptimizer):
     def _dual(self, x: Tensor, p: float) -> Tensor:
         """The dual variable of a parameter, anew where the weight is not what a step left."""
         state = self.state[x]
-        left = self._left.get(id(x))
-        if "dual" not in state or (left is not None and left.p != p):
+        version, exponent = self._left.get(id(x), (None, p))
+        if "dual" not in state or exponent != p:
             state["dual"] = _powers([x.detach().to(precision(x))], p - 1)[0]
-        elif left is None or left.version != x._version:
+        elif version != x._version:
             u = state["dual"]
             expected = _left_by(u, x.detach(), p)
             off = (x.detach() - expected).abs() > _ROUNDINGS * torch.finfo(x.dtype).eps * x.abs()
@@ -419,7 +400,6 @@ class SteepestDescent(CheckedOptimizer):
         The direction is that of the average m ← β m + (1 − β) g.
     weight_decay : float, default: 0
         Decoupled decay λ.
-    maximize : bool, default: False
     check_finite : bool, default: False
         Raise Unsupported before the step if a gradient is not finite.
 
@@ -442,7 +422,6 @@ class SteepestDescent(CheckedOptimizer):
         norm: str = "frobenius",
         momentum: float = 0.0,
         weight_decay: float = 0.0,
-        maximize: bool = False,
         check_finite: bool = False,
     ) -> None:
         defaults = {
@@ -450,7 +429,6 @@ class SteepestDescent(CheckedOptimizer):
             "norm": norm,
             "momentum": momentum,
             "weight_decay": weight_decay,
-            "maximize": maximize,
             "check_finite": check_finite,
         }
         super().__init__(params, defaults)
@@ -470,7 +448,7 @@ class SteepestDescent(CheckedOptimizer):
                     state["average"] = torch.zeros_like(g, dtype=precision(x))
                 g = state["average"].mul_(beta).add_(g, alpha=1 - beta)
             D = toward(g)
-            x.mul_(kept).add_(D.to(x.dtype), alpha=lr if group["maximize"] else -lr)
+            x.mul_(kept).add_(D.to(x.dtype), alpha=-lr)
 
 
 class NormalizedGD(SteepestDescent):

@@ -15,6 +15,17 @@ from attsvm.training.optimizers.optimizer import Optimizer
 from attsvm.training.optimizers.steps import Schedule, schedule_of, with_decay
 from attsvm.training.path import Path
 
+# The step size of an optimizer that has none of its own.
+RATE = 0.1
+
+
+def rate_of(optimizer: RuleLike, options: Mapping[str, Any]) -> float:
+    """The step size where none is given: the optimizer's own, or RATE."""
+    if isinstance(optimizer, str):
+        return RATE
+    made = optimizer_of(optimizer, **({} if isinstance(optimizer, Optimizer) else options))
+    return RATE if made.lr is None else made.lr
+
 
 def plain_options(options: Any) -> dict[str, Any]:
     """The optimizer's options with NumPy numbers made Python's."""
@@ -84,7 +95,7 @@ class OptimizerConfig:
         cls,
         optimizer: RuleLike,
         *,
-        lr: Any = 0.1,
+        lr: Any = None,
         schedule: str | Callable[[int], float] = "constant",
         decay: Any = 0.0,
         options: Any = None,
@@ -104,7 +115,7 @@ class OptimizerConfig:
             optimizer_of(optimizer, **plain_options(options))  # refuses options
         words = {
             "optimizer": optimizer,
-            "lr": positive(lr, "lr"),
+            "lr": rate_of(optimizer, plain_options(options)) if lr is None else positive(lr, "lr"),
             "schedule": schedule if isinstance(schedule, str) else "function",
             "decay": positive(decay, "weight decay", zero=True),
             "options": plain_options(options),

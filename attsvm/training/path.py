@@ -20,6 +20,7 @@ from attsvm._utils.files import parse_json
 from attsvm._utils.result import Summary, Table, draw
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.training.models import SENTENCE_MODELS, Model, SentenceModel, model_of, with_head
+from attsvm.training.optimizers.optimizer import BELOW
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -231,6 +232,15 @@ class Path(Table):
         return self.top[-1]
 
     @property
+    def underflow(self) -> int | None:
+        """The first step whose gradient lay below the floats, for an optimizer that reads floats.
+
+        None where there is none.
+        """
+        first = np.asarray(self.state.get(BELOW, -1.0)).max(initial=-1.0)
+        return int(first) if first >= 0 else None
+
+    @property
     def records(self) -> int:
         """The records per decade of steps: fewer than PER_DECADE where they are large."""
         return int(self.config.get("records", PER_DECADE))
@@ -350,6 +360,8 @@ class Path(Table):
             "least attention": float(self.top_attention[-1].min(initial=1.0)),
             "blocks": blocks,
         }
+        if self.underflow is not None:
+            said += f"; from step {self.underflow} the gradient is below the floats"
         if self.diverged >= 0:
             said += f"; diverged at step {self.diverged}"
         return Summary("Path", said, facts, brief=True)

@@ -6,6 +6,7 @@ from benchmarks.contestants import (
     cvxpy_loop,
     cvxpy_vectorised,
     daqp_dual,
+    jax_loop,
     numpy_loop,
     ours,
     scipy_nnls,
@@ -23,4 +24,5 @@ CONTESTANTS: dict[str, Contestant] = {
     "torch loop": Contestant(
         "training, automatic gradient", torch_loop.answer, ("torch",), optional=True
     ),
+    "jax loop": Contestant("training, jit(vmap(scan))", jax_loop.answer, ("jax",), optional=True),
 }

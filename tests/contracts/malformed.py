@@ -174,7 +174,8 @@ def _of_torch() -> dict[str, dict[str, Any]]:
         "fit": {"config": config, "data": texts()},
         "config_of": {"task": "text"}, "read_config": {"file": "saved.toml"},
         "Monitor.to_csv": {"file": "rows.csv"},
-        "FitResult.at": {"train_accuracy": 0.5},
+        "as_optimizer": {"kind": torch.optim.SGD, "lr": 0.1},
+        "Captured.outcome": {},
     }  # fmt: skip
     return {f"attsvm.torch.{name}": given for name, given in found.items()}
 

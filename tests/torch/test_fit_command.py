@@ -14,9 +14,11 @@ from attsvm.cli.fit import QUICK
 from attsvm.torch import config_of, load_data, read_config
 from attsvm.torch import fit as fit_network
 from tests.cli.command import runner
+from tests.torch.lion import Lion
 from tests.torch.small import texts
 
 SMALL = ("--set", "width=16", "--set", "heads=2", "--set", "hidden=16", "--set", "length=8")
+FILE = Lion.__init__.__code__.co_filename
 FASHION_FILES = ["checkpoint.pt", "curves.png", "curves.svg", "plan.toml", "results.json"]
 
 
@@ -87,6 +89,21 @@ def test_heads_are_followed(run, own, tmp_path):
     assert plain["records"] == done.report["records"]  # looking changes nothing
 
 
+def test_an_optimizer_from_a_file(run, own, tmp_path):
+    """Its class or what as_optimizer makes of it; a break changes nothing."""
+    for name in ("lion", "Lion"):
+        words = ["--optimizer", f"{FILE}:{name}", "--seed", "1"]
+        whole = fit(run, tmp_path / name, own, *words, "--epochs", 4, "--json").report
+        assert whole["records"][-1]["loss"] < whole["records"][0]["loss"]
+        out = tmp_path / f"{name}-broken"
+        fit(run, out, own, *words, "--epochs", 2)
+        carried = fit(run, out, own, *words, "--epochs", 4, "--resume", "--json").report
+        assert carried["records"] == whole["records"]
+    for more, said in (("momentum=0.9", "takes no momentum"), ("weight_decay=1", "weight_decay")):
+        done = fit(run, tmp_path / "x", own, "--optimizer", f"{FILE}:lion", "--set", more)
+        assert done.code == 2 and said in done.err
+
+
 def test_a_collapse_has_a_code(run, own, tmp_path):
     done = fit(run, tmp_path / "out", own, "--optimizer", "sgd", "--lr", 1e30, "--json")
     assert done.code == 5 and done.report["status"] == "collapsed"
@@ -125,8 +142,10 @@ def test_a_quick_run_learns(task, optimizer):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["fit", "sound"], "text or images"),
+        (["fit", "sound"], "known are text, images"),
         (["fit", "text", "--optimizer", "lion"], "known are adam"),
+        (["fit", "text", "--set", "device=cuda"], "this torch cannot use it"),
+        (["fit", "text", "--optimizer", "no.py:lion"], "no.py is not there"),
         (["fit", "text", "--p", "1.5"], "p is for mirror"),
         (["fit", "text", "--optimizer", "mirror", "--p", "0.5"], "above 1"),
         (["fit", "text", "--data", "nowhere.csv"], "does not exist"),

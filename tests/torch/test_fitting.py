@@ -21,10 +21,8 @@ EVERY = ("adam", "adamw", "mirror", "muon", "ngd", "nmirror", "sgd", "steepest:m
 def test_a_fit_learns_what_can_be_learned():
     found = fit(small_config(epochs=12, lr=0.01), texts())
     assert found.last.test_accuracy > 0.9 and not found.collapsed and found.stopped == "epochs"
-    assert found["step"].tolist() == [6 * k for k in range(13)]
+    assert found.to_frame().step.tolist() == [6 * k for k in range(13)]
     assert found.last.loss < found.records[0].loss
-    assert found.at(0.9).train_accuracy >= 0.9 > found.records[0].train_accuracy
-    assert found.at(1.1) is None
     norms = [w.detach().norm() for w in found.network.projections["K"]]
     assert found.last.norm_K == pytest.approx(float(norms[0]))
     json.dumps(found.to_dict())
@@ -76,9 +74,6 @@ def test_early_stops():
     level = fit(small_config(epochs=30, lr=0.01, stop_accuracy=0.9), data)
     assert level.stopped == "stop_accuracy" and level.last.train_accuracy >= 0.9
     assert all(record.train_accuracy < 0.9 for record in level.records[:-1])
-    patient = fit(small_config(epochs=60, lr=0.01, patience=3), data)
-    assert patient.stopped == "patience" and len(patient.records) < 61
-    assert patient.records[-4] == patient.best
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "mirror", "adamw"])
@@ -93,14 +88,6 @@ def test_a_collapse_is_told(optimizer, tmp_path):
 def test_chance_is_a_collapse():
     found = fit(small_config(optimizer="sgd", lr=1e-12, epochs=1), texts())
     assert math.isfinite(found.last.loss) and found.stopped == "epochs" and found.collapsed
-
-
-def test_bfloat16(tmp_path):
-    plan = small_config(dtype="bfloat16", optimizer="mirror", lr=0.3, records=1)
-    found = fit(plan, texts(), folder=tmp_path)
-    assert all(x.dtype == torch.bfloat16 for x in found.network.parameters())
-    assert found.last.loss < found.records[0].loss
-    assert equal(found, fit(plan, texts()))
 
 
 def test_images():
@@ -138,7 +125,7 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
         with pytest.raises(AttsvmError, match="no checkpoint of a fit"):
             fit(plan, data, folder=tmp_path, resume=True)
     torch.save({"said": "{}"}, tmp_path / "checkpoint.pt")
-    with pytest.raises(AttsvmError, match="no checkpoint of a fit"):
+    with pytest.raises(AttsvmError, match="another version"):
         fit(plan, data, folder=tmp_path, resume=True)
     with pytest.raises(AttsvmError, match="from a folder"):
         fit(plan, data, resume=True)
@@ -153,12 +140,14 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
         ({"optimizer": "mirror", "p": 1.0}, "p is 1"),
         ({"momentum": 0.9}, "takes no momentum"),
         ({"lr": 0.0}, "lr is 0"),
-        ({"lr": math.nan}, "finite number"),
-        ({"lr": True}, "finite number"),
+        ({"lr": math.nan}, "finite and positive"),
+        ({"lr": True}, "must be a number"),
         ({"batch": 0}, "batch is 0"),
         ({"epochs": 1.5}, "whole number"),
         ({"seed": -1}, "seed"),
-        ({"dtype": "float8"}, "float32 or bfloat16"),
+        ({"device": "cuda"}, "device is 'cuda': this torch cannot use it"),
+        ({"device": "meta"}, "device is 'meta'"),
+        ({"device": "gpu"}, "device is 'gpu'"),
         ({"task": "sound"}, "is for 'sound'"),
         ({"width": None}, "width is None: it must be a whole number"),
         ({"stop_accuracy": 2.0}, "stop_accuracy"),
@@ -182,7 +171,11 @@ def test_a_plan_in_toml(tmp_path):
         AttsvmError, match=r"plan.toml has no 'optimiser': did you mean 'optimizer'"
     ):
         read_config(file)
-    for content, said in (("lr = ", "TOML"), ("task = 3", "task is 3"), ("lr = 'x'", "finite")):
+    for content, said in (
+        ("lr = ", "TOML"),
+        ("task = 3", "unknown task 3"),
+        ("lr = 'x'", "must be a number"),
+    ):
         file.write_text(content)
         with pytest.raises(AttsvmError, match=said):
             read_config(file)

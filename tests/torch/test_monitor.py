@@ -1,7 +1,6 @@
 """Monitor: a training that is not changed by it, and what it reads, against plain formulas."""
 
 import copy
-import csv
 import gc
 import io
 import math
@@ -10,13 +9,14 @@ import weakref
 from itertools import product
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from attsvm.errors import Unsupported
-from attsvm.torch import Attention, AttentionInputs, Monitor, MonitorRow, NormalizedGD, Saturation
+from attsvm.torch import Attention, Monitor, MonitorRow, Saturation
 from tests.torch.attending import (
     ALL,
     ByHand,
@@ -43,7 +43,7 @@ def trained(monitored):
     """Every gradient of ten steps with dropout, the weights and the state of random numbers."""
     model = encoder()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    monitor = Monitor(model, optimizer, queries=7) if monitored else None
+    monitor = Monitor(model, queries=7) if monitored else None
     torch.manual_seed(5)
     seen = []
     for _ in range(10):
@@ -109,7 +109,7 @@ def test_records_are_never_further_apart_than_asked():
 
 def test_no_graph_and_no_activation_is_kept():
     model = Functional()
-    with Monitor(model, torch.optim.AdamW(model.parameters())) as monitor:
+    with Monitor(model) as monitor:
         x = torch.randn(2, 3, 12)
         kept = weakref.ref(x)
         out = model(x)
@@ -159,42 +159,13 @@ def test_a_module_that_raises_leaves_the_watch_sound():
     assert {row.layer for row in monitor.rows} == {"0"}
 
 
-def test_attention_that_cannot_be_hooked_says_what_to_hand_over():
+def test_attention_that_cannot_be_hooked_says_what_to_call():
     model = ByHand()
     monitor = Monitor(model)
     model(torch.randn(2, 3, 6))
-    with pytest.raises(Unsupported, match=r"reads=f.*\(layer, q, k\)"):
+    with pytest.raises(Unsupported, match=r"scaled_dot_product_attention by that name"):
         monitor.step()
     assert F.scaled_dot_product_attention is ORIGINAL
-
-    def reads(m):
-        q, k, x = m.last
-        yield AttentionInputs("mine", q, k, weights=(m.q.weight, m.k.weight), inputs=(x, x))
-
-    x = torch.randn(2, 3, 6, generator=seeded())
-    with Monitor(model, NormalizedGD(model.parameters()), reads=reads, queries=ALL) as monitor:
-        model(x)
-        monitor.step()
-    raw = logits_of(x, x, model.q.weight, model.k.weight, None, None, 1)
-    check(monitor.rows, raw, np.zeros_like(raw))
-    assert np.abs(raw).max() <= monitor.rows[0].ceiling < math.inf
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (7, "reads must yield tuples"),
-        (("a", torch.zeros(2), torch.zeros(2)), "must be"),
-        (
-            ("a", torch.zeros(1, 3, 2, 2), torch.zeros(1, 2, 2, 2)),
-            "3 attention heads and k has 2",
-        ),
-    ],
-)
-def test_bad_readings_are_refused(given, said):
-    model = nn.Identity()
-    with Monitor(model, reads=lambda m: [given]), pytest.raises(Unsupported, match=said):
-        model(torch.zeros(1))
 
 
 @pytest.mark.parametrize("options", [{"queries": 0}, {"every": 0}, {"level": 1.0}])
@@ -205,17 +176,10 @@ def test_bad_options_are_refused(options):
         Monitor(torch.zeros(1))
 
 
-def test_rows_as_a_table_for_tensorboard_and_as_a_picture(tmp_path):
-    class Writer:
-        def __init__(self):
-            self.said = []
-
-        def add_scalar(self, name, value, step):
-            self.said.append((name, value, step))
-
-    model, writer = encoder(), Writer()
-    optimizer = NormalizedGD(model.parameters(), lr=1e-2)
-    with Monitor(model, optimizer, writer=writer) as monitor:
+def test_rows_as_a_table_and_as_a_picture(tmp_path):
+    model = encoder()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+    with Monitor(model) as monitor:
         with pytest.raises(Unsupported, match="nothing to plot"):
             monitor.figure()
         for _ in range(3):
@@ -223,21 +187,26 @@ def test_rows_as_a_table_for_tensorboard_and_as_a_picture(tmp_path):
             optimizer.step()
             monitor.step()
     monitor.to_csv(tmp_path / "rows.csv")
-    lines = list(csv.reader((tmp_path / "rows.csv").read_text().splitlines()))
-    assert lines[0] == list(MonitorRow._fields) and len(lines) == 1 + len(monitor.rows)
-    for line, row in zip(lines[1:], monitor.rows, strict=True):
-        again = [kind(x) for kind, x in zip((int, str, int), line[:3], strict=True)]
-        assert tuple(again) == row[:3]
-        assert [float(x) for x in line[3:]] == pytest.approx(list(row[3:]), nan_ok=True, rel=0)
-    assert ("1/head 0/entropy", monitor.rows[6].entropy, 0) in writer.said
+    frame = monitor.to_frame()
+    assert list(frame.columns) == list(MonitorRow._fields) and len(frame) == len(monitor.rows)
+    pandas.testing.assert_frame_equal(pandas.read_csv(tmp_path / "rows.csv"), frame)
     panels = monitor.figure().axes
-    assert len(panels) == 4
-    heads = {(row.layer, row.head) for row in monitor.rows}
-    for panel in panels:  # each line has the number of its head, in the colour of its layer
-        said = [(text.get_color(), text.get_text()) for text in panel.texts]
-        assert len(set(said)) == len(said) == len(heads)
-    monitor.warnings.append(Saturation(1, monitor.rows[0].layer, 1, 2, 2, 2))
-    assert monitor.figure().axes[2].texts[-1].get_text() == "1"
+    names = list(dict.fromkeys(row.name for row in monitor.rows))
+    assert names == [f"L{k}H{h}" for k, count in enumerate((3, 3, 4)) for h in range(count)]
+    for panel in panels:  # each head has a line of its own
+        own = panel.lines[: len(names)]
+        looks = {(line.get_color(), str(line._unscaled_dash_pattern)) for line in own}
+        assert len(looks) == len(names)
+    (legend,) = monitor.figure().legends
+    assert [text.get_text().split()[0] for text in legend.texts] == names
+    monitor.warnings.append(Saturation(1, monitor.rows[0].layer, 1, 2, 2, 2, "L0H1"))
+    warned = monitor.figure()
+    assert warned.get_suptitle() == "Saturated: none; warned of: L0H1"
+    wide = [line.get_linewidth() for line in warned.axes[0].lines[: len(names)]]
+    assert wide.index(max(wide)) == 1
+    many = [row._replace(name=f"L{k}H{row.head}") for k in range(5) for row in monitor.rows]
+    monitor.rows[:] = many
+    assert "Layers by colour" in monitor.figure().legends[0].get_title().get_text()
     monitor.figure().savefig(io.BytesIO(), format="png")
 
 
@@ -268,9 +237,6 @@ FLAGS = [
     {},
     {"bias": False},
     {"kdim": 5, "vdim": 7},
-    {"add_bias_kv": True},
-    {"add_zero_attn": True},
-    {"add_bias_kv": True, "add_zero_attn": True, "kdim": 5, "vdim": 7, "bias": False},
 ]
 MASKS = ["none", "causal", "padding", "both", "float", "by head", "causal hint"]
 
@@ -292,15 +258,7 @@ def test_multihead(flags, batch_first):
         else layer.in_proj_weight.chunk(3)[:2]
     )
     b_q, b_k = (None, None) if layer.in_proj_bias is None else layer.in_proj_bias.chunk(3)[:2]
-    content = logits_of(x, y, W_q, W_k, b_q, b_k, H)
-    q = x.double() @ W_q.T.double() + (0 if b_q is None else b_q.double())
-    more = []
-    if layer.bias_k is not None:
-        more.append((q * layer.bias_k.reshape(-1).double()).reshape(B, L, H, -1).sum(-1) / 2)
-    if layer.add_zero_attn:
-        more.append(torch.zeros(B, L, H, dtype=torch.float64))
-    more = [t.transpose(1, 2).detach().numpy()[..., None] for t in more]
-    raw = np.concatenate([content, *more], axis=-1)
+    raw = logits_of(x, y, W_q, W_k, b_q, b_k, H)
     for kind, weights in product(MASKS, (True, False)):
         # Causal masks leave the first query one key: such queries are not counted.
         attn, pad, hint = None, None, kind == "causal hint"
@@ -319,9 +277,8 @@ def test_multihead(flags, batch_first):
             attn = torch.rand(B * H, L, S, generator=seeded(4)) < 0.3
             attn[..., :2] = False
             shut += np.where(attn.view(B, H, L, S), -np.inf, 0)
-        if hint and (weights or flags.get("add_bias_kv") or flags.get("add_zero_attn")):
-            continue  # torch's own hint does not count the keys that the layer adds
-        added = np.concatenate([shut] + [np.zeros((B, H, L, 1))] * len(more), axis=-1)
+        if hint and weights:
+            continue
         given = (x, y, z) if batch_first else [t.transpose(0, 1) for t in (x, y, z)]
         rows = recorded(
             layer,
@@ -331,7 +288,7 @@ def test_multihead(flags, batch_first):
             need_weights=weights,
             is_causal=hint,
         )
-        check(rows, raw, added)
+        check(rows, raw, shut)
     assert rows[0].layer == "MultiheadAttention"
 
 
@@ -402,17 +359,21 @@ def test_norms_are_those_of_the_whole_matrix(kind):
 
 def test_norms_where_heads_are_wider_than_the_model():
     torch.manual_seed(4)
-    q, k = torch.randn(2, 1, 4, 9, generator=seeded()), torch.randn(2, 1, 4, 9, generator=seeded(1))
-    W_q, W_k = torch.randn(9, 2, generator=seeded(2)), torch.randn(9, 3, generator=seeded(3))
-    model = nn.Identity()
-    with Monitor(
-        model, reads=lambda m: [AttentionInputs("own", q, k, weights=(W_q, W_k))]
-    ) as monitor:
-        model(torch.zeros(1))
-        monitor.step()
-    W = (W_k.double().T @ W_q.double()).numpy() / 3
-    assert monitor.rows[0].frobenius == pytest.approx(np.linalg.norm(W), rel=1e-9)
-    assert monitor.rows[0].spectral == pytest.approx(np.linalg.norm(W, 2), rel=1e-9)
+    model = Attention([1.0, 0.0, 0.0], shape=(3, 2))
+    nn.init.normal_(model.W)
+    X, z = torch.randn(4, 5, 3).double(), torch.randn(4, 2).double()
+    raw = np.einsum("ntd,de,ne->nt", X, model.W.detach(), z)[:, None, None]
+    rows = recorded(model, X, z)
+    check(rows, raw, np.zeros_like(raw))
+    assert rows[0].frobenius == pytest.approx(np.linalg.norm(model.W.detach()))
+    assert rows[0].spectral == pytest.approx(np.linalg.norm(model.W.detach(), 2))
+
+
+@pytest.mark.parametrize("flags", [{"add_bias_kv": True}, {"add_zero_attn": True}])
+def test_layers_that_add_keys_are_refused(flags):
+    layer, x = nn.MultiheadAttention(6, 2, batch_first=True, **flags), torch.randn(1, 3, 6)
+    with Monitor(layer), pytest.raises(Unsupported, match=r"adds keys \(add_bias_kv"):
+        layer(x, x, x)
 
 
 def test_lower_precision_is_read_in_float32():
@@ -426,17 +387,6 @@ def test_lower_precision_is_read_in_float32():
     with torch.autocast("cpu", torch.bfloat16):
         rows = recorded(Functional(), torch.randn(2, 4, 12))
     assert all(math.isfinite(row.frobenius) for row in rows)
-
-
-def test_one_w():
-    torch.manual_seed(0)
-    model = Attention([1.0, 0.0, 0.0], shape=(3, 2))
-    nn.init.normal_(model.W)
-    X, z = torch.randn(4, 5, 3).double(), torch.randn(4, 2).double()
-    raw = np.einsum("ntd,de,ne->nt", X, model.W.detach(), z)[:, None, None]
-    rows = recorded(model, X, z)
-    check(rows, raw, np.zeros_like(raw))
-    assert rows[0].spectral == pytest.approx(np.linalg.norm(model.W.detach(), 2))
 
 
 def test_a_sample_is_of_the_size_asked_and_of_real_queries():

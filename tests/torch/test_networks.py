@@ -24,12 +24,9 @@ BATCH = torch.tensor([[2, 5, 6, 7, 0, 0], [2, 9, 10, 11, 12, 13], [2, 0, 0, 0, 0
 IMAGES = torch.linspace(0, 1, 3 * 96, dtype=torch.float64).reshape(3, 8, 12)
 
 
-@pytest.mark.parametrize("biases", [True, False])
-def test_attention_is_that_of_the_forward(biases):
+def test_attention_is_that_of_the_forward():
     """The head on what the maps of attention make of the values is what forward gives."""
-    sizes = SIZES._replace(biases=biases)
-    for net, batch in ((text(sizes), BATCH), (image(sizes), IMAGES)):
-        assert biases == any(name.endswith("bias") for name, _ in net.named_parameters())
+    for net, batch in ((text(), BATCH), (image(), IMAGES)):
         maps = net.attention(batch)
         x, _ = net.tokens(batch)
         assert len(maps) == 2 and maps[0].shape == (3, 3, x.shape[1], x.shape[1])
@@ -71,7 +68,7 @@ def test_parts_by_name():
 def test_the_monitor_sees_every_head():
     net = text()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    with Monitor(net, optimizer) as monitor:
+    with Monitor(net) as monitor:
         net(BATCH).sum().backward()
         optimizer.step()
         monitor.step()

@@ -60,6 +60,12 @@ class SentenceRun(Result):
 
     objective: what was trained on; decoder: the path of W_ov, attention: that of W_kq, one path
     where both were trained at once; None for what was not trained.
+
+    >>> from attsvm.next_token import two_stages
+    >>> data = Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
+    >>> run = SentenceRun.of(two_stages(data, steps=(200, 300)), data)
+    >>> run.joint, run.V.shape
+    (False, (3, 3))
     """
 
     objective: SentenceObjective

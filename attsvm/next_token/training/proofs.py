@@ -64,6 +64,13 @@ class SentenceProof(ConvergenceProof):
 
     tokens: each sentence's distinct tokens as an input; selection (S,): places among these. head:
     the decoder W_ov (N, d), empty for the readout "mass". loss: the readout. float_steps is 0.
+
+    >>> from attsvm.next_token import Sentences
+    >>> data = Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
+    >>> W = [[-30.0, -30.0, 0], [30.0, 30.0, 0], [0, 0, 0]]
+    >>> proof = proof_of_convergence(data, W, readout="mass")
+    >>> proof.theorem, proof.selection, proof.verify().ok
+    ('tube', array([1, 1]), True)
     """
 
     objective: Any = None

@@ -28,9 +28,13 @@ from attsvm.next_token.training.gradient import (
     READOUTS,
     LossAndGrad,
     attention_loss,
+    attention_terms,
     decoder_loss,
+    decoder_terms,
     joint_loss,
+    joint_terms,
     strengths,
+    with_terms,
 )
 from attsvm.training.config import OptimizerConfig
 from attsvm.training.loop import Ahead, FastSteps, TrainingTask
@@ -170,6 +174,7 @@ def sentence_task(
     # The first ten steps are always kept, and a step takes a few arrays of that size.
     size = sum(int(np.prod(shape)) for shape in shapes.values())
     require(8.0 * size * (16 + 5 * records_of(shapes)), f"the run of {N} tokens in {d} dimensions")
+    look, fine = _look(objective, graded=descent.optimizer.graded)
     records = records_of(shapes) if records is None else records
     s = objective.sentences
     return TrainingTask(
@@ -178,8 +183,8 @@ def sentence_task(
         inputs=s.size if objective.model.attends else int((s.follows >= 0).sum()),
         shapes=shapes,
         begin=partial(_begin, shapes),
-        loss_and_grad=_look(objective),
-        graded=_look(objective, graded=True) if descent.optimizer.graded else None,
+        loss_and_grad=look,
+        graded=fine,
         infimum=lambda: np.array([_infimum(objective, descent.optimizer.name)]),
         ahead=_ahead(objective, descent, records),
         facts={
@@ -255,30 +260,37 @@ def _infimum(objective: SentenceObjective, optimizer: str) -> float:
     return float(contexts.weights @ loss)
 
 
-def _look(objective: SentenceObjective, *, graded: bool = False) -> LossAndGrad:
-    """Loss and gradient of what is trained; graded: with the gradient's terms."""
+def _look(objective: SentenceObjective, *, graded: bool) -> tuple[LossAndGrad, LossAndGrad | None]:
+    """Loss and gradient of what is trained, and the same with its terms where they are needed."""
     if not objective.model.attends:
-        return decoder_loss(*objective.pairs, graded=graded)
-    contexts, V = objective.contexts, None
+        look = decoder_loss(*objective.pairs)
+        return look, with_terms(look, decoder_terms(*objective.pairs)) if graded else None
+    contexts = objective.contexts
     S, K = contexts.tokens.shape
-    outputs = f"a step on {S} sentences of {K} tokens over {contexts.vocabulary}"
-    need = 24.0 * S * K * contexts.vocabulary
+    N = contexts.vocabulary
+    outputs = f"a step on {S} sentences of {K} tokens over {N}"
     if objective.model.decodes:
-        require(5 * need if graded else need, outputs)
+        require(24.0 * S * K * N, outputs)
         pairs = objective.pairs if objective.collocations else None
-        first = None if pairs is None else decoder_loss(*pairs, graded=graded)
-        return joint_loss(contexts, first, graded=graded)
-    if not objective.mass:
-        V = objective.V
-        if strengths(V, objective.sentences.follows) is None:
-            require(need, outputs)
-    elif not contexts.right.any(axis=1).all():
-        wrong = int(contexts.right.any(axis=1).argmin())
-        raise BadTokens(
-            f"{quote(objective.sentences, wrong)} has no token that its label follows: "
-            "the readout mass needs one; leave such sentences out, or take the readout softmax"
-        )
-    return attention_loss(contexts, V, graded=graded)
+        first = None if pairs is None else decoder_loss(*pairs)
+        look = joint_loss(contexts, first)
+        if not graded:
+            return look, None
+        require(100.0 * S * K * N, f"the terms of {S} sentences of {K} tokens over {N}")
+        both = None if pairs is None or first is None else (first, decoder_terms(*pairs))
+        return look, with_terms(look, joint_terms(contexts, both))
+    V = None if objective.mass else objective.V
+    if V is None:
+        wrong = np.flatnonzero(~contexts.right.any(axis=1))
+        if len(wrong):
+            raise BadTokens(
+                f"{quote(objective.sentences, int(wrong[0]))} has no token that its label follows: "
+                "the readout mass needs one; leave such sentences out, or take the readout softmax"
+            )
+    elif strengths(V, objective.sentences.follows) is None:
+        require(24.0 * S * K * N, outputs)
+    look = attention_loss(contexts, V)
+    return look, with_terms(look, attention_terms(contexts, V)) if graded else None
 
 
 def decoder_of(head: Any, E: Floats) -> Floats:

@@ -152,7 +152,8 @@ def _checked(optimizer: Optimizer) -> Optimizer:
             raise Unsupported(
                 f"your optimizer is named {optimizer.name!r}, as a listed one: give it another name"
             )
-        check_optimizer(optimizer)
+        if not optimizer.floats:  # of these `as_optimizer` makes every step a pure function
+            check_optimizer(optimizer)
         _FINE.add(optimizer)
     return optimizer
 

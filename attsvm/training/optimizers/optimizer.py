@@ -24,6 +24,8 @@ from attsvm.training.optimizers.graded import Graded
 Blocks = dict[str, Floats]
 # What an optimizer remembers, by name: arrays and numbers.
 State = dict[str, Any]
+# The entry of a state that has the first step whose gradient was no float (B,), −1 for none.
+BELOW = "below"
 # (log of the step size (B,), log of the gradient's norm (B,)) -> log of the time passed (B,).
 Clock = Callable[[Floats, Floats], Floats]
 
@@ -76,7 +78,9 @@ class Optimizer:
     dual variable of ‖x‖_P^P/P, by lr times the gradient where plain, else by dual length lr; None
     for others. ridge: λ of a optimizer that descends on the loss and λ ‖x‖² for every block x, 0
     for others. limit: the optimizer of the table of limits that it stands for, None where nothing
-    is known.
+    is known. lr: its own step size, where none is given. floats: it reads gradients as floats, so
+    that one below their range is zero to it; its state has `BELOW`, and zero gradients may move
+    something (weight decay).
 
     norm, clock, fused, dual and ridge speak of init and move: `dataclasses.replace` with another
     init or move drops those that are not given anew. about: what they were declared for.
@@ -99,6 +103,8 @@ class Optimizer:
     dual: tuple[float, bool] | None = None
     limit: str | None = None
     ridge: float = 0.0
+    lr: float | None = None
+    floats: bool = False
     about: tuple[Any, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
