@@ -18,7 +18,7 @@ def test_a_run_prints_json_and_leaves_its_record(tmp_path):
     )
     assert (done.returncode, done.stderr) == (0, "")
     report = json.loads(done.stdout)
-    (row,) = report["rows"]
+    row = report["rows"][0]
     assert (row["work"], row["contestant"], row["note"]) == ("train-one", "ours", "")
     assert [str(path) for path in tmp_path.rglob("*.jsonl")] == [report["file"]]
 

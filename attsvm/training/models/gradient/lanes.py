@@ -58,7 +58,7 @@ from attsvm.training.models.gradient.fused import (
 )
 
 # Entries of key differences of one lane that stay in a processor's cache with those of the others.
-MOST = 8192
+MOST = 12288
 # Inputs up to which (z_j·z_i) costs less than W, whatever the width of a query.
 FEW = 16
 # What `below` says of eight numbers that all are.
@@ -315,7 +315,7 @@ def _logits(work: LaneWorkspace, i: int) -> None:
         store(work.ahead, t * LANES, x0)
 
 
-@njit(**INNER, forceinline=True)
+@njit(**INNER, inline="always")
 def _products(
     f: Floats, A: Floats, at: tuple[int, int, int], out: Floats, count: int, row: int
 ) -> None:
