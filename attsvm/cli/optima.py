@@ -9,6 +9,7 @@ from pathlib import Path
 from attsvm._utils.progress import bar
 from attsvm.cli.options import command, read_norm
 from attsvm.cli.output import emit
+from attsvm.cli.output import rows as table_of
 from attsvm.errors import BadTokens
 
 
@@ -45,4 +46,18 @@ def optima_command(
             archive.tokens, archive.arrays["v"], geometry, most=most, progress=progress
         )
     report = found.to_dict(rows=rows) | {"seconds": time.perf_counter() - start}
-    emit(report, json_, repr(found))
+    table = table_of(
+        ("selection", "least norm", "global", "local", "score gap"),
+        (
+            (
+                " ".join(map(str, row["alpha"])),
+                f"{row['norm']:.6g}",
+                "yes" if row["global"] else "",
+                row["local"],
+                "" if row["score_gap"] is None else f"{row['score_gap']:.4g}",
+            )
+            for row in report["list"][:40]
+        ),
+        title=f"{report['feasible']} of {report['selections']} selections are feasible",
+    )
+    emit(report, json_, table)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import re
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,6 +161,7 @@ def read_training_file(
 
     sequence: every position of X (S, L, d) is a query, of the tokens up to it if causal.
     """
+    _refuse_text(path)
     if queries not in (None, "first", "last"):
         raise Unsupported(f"--queries is {queries!r}: it is first or last")
     if sequence and queries is not None:
@@ -182,6 +185,23 @@ def read_training_file(
         return tokens_of(arrays if queries is None else arrays | {"z": queries})
 
     return read_problem(path, build=build)
+
+
+def _refuse_text(path: Path) -> None:
+    """Raises BadTokens when a file is a text, with the model that takes one."""
+    if not path.is_file() or zipfile.is_zipfile(path):
+        return
+    with path.open("rb") as stream:
+        start = stream.read(4096)
+    try:
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(start)
+    except UnicodeDecodeError:
+        return
+    if text.strip() and all(c.isprintable() or c.isspace() for c in text):
+        raise BadTokens(
+            f"{path} is not an .npz file but a text: train on its sentences with --model "
+            "next-token, and on prose with --prose --ties besides"
+        )
 
 
 def _booleans(select: NDArray[Any]) -> NDArray[Any]:

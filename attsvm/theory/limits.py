@@ -348,8 +348,8 @@ _SPARES = ("any start",)
 def premise(name: str, case: LimitCase) -> Premise:
     """The premise of this key, checked on the case."""
     check = CHECKS.get(name)
-    verdict = (None, _DATA["unchecked"][name]) if check is None else check(case)
-    return Premise(_DATA["premises"][name], *verdict, needed=name not in _SPARES)
+    holds, detail = (None, _DATA["unchecked"][name]) if check is None else check(case)
+    return Premise(_DATA["premises"][name], holds, detail, needed=name not in _SPARES)
 
 
 _NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+")

@@ -145,7 +145,7 @@ def test_right_hand_sides(run, tmp_path):
 def test_optima_prints_a_table(run, separable):
     done = run("optima", separable)
     assert done.code == 0 and done.err == ""
-    assert "9 selections, 9 feasible" in done.out and "True" in done.out
+    assert "9 of 9 selections are feasible" in done.out and "yes" in done.out
     listed = run("optima", separable, "--rows", 2, "--json").report
     assert len(listed["list"]) == 2 and listed["feasible"] == 9
 

@@ -59,7 +59,7 @@ def test_paper_is_a_column_with_whole_fonts(run, tokens, tmp_path, words):
 
 def test_orders_are_drawn_for_paper(run, text, tmp_path):
     words = text("a b c d\nb c\nc d a b\nd a\n" * 3)
-    done = run("sentences", words, "--figure", "a.pdf", "--style", "paper", "--ties")
+    done = run("sentences", words, "--figure", "a.pdf", "--style", "paper")
     assert done.code == 0, done
     page = (tmp_path / "a.pdf").read_bytes()
     width = float(page.split(b"/MediaBox [ 0 0 ")[1].split()[0])
