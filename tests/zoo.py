@@ -282,6 +282,18 @@ def agrees(certificate, least):
     return certificate.lower <= least + slack and certificate.upper >= least - slack
 
 
+def sizes(norm, W):
+    """(‖W‖, dual norm of W) in plain NumPy."""
+    if norm in ("nuclear", "spectral"):
+        s = np.linalg.svd(W, compute_uv=False)
+        return (s.sum(), s[0]) if norm == "nuclear" else (s[0], s.sum())
+    a = np.abs(W).ravel()
+    if norm in ("l1", "max"):
+        return (a.sum(), a.max()) if norm == "l1" else (a.max(), a.sum())
+    p = float(norm[1:])
+    return tuple(a.max() * ((a / a.max()) ** r).sum() ** (1 / r) for r in (p, p / (p - 1)))
+
+
 def size_in_cvxpy(norm, W):
     """The norm of a cvxpy variable, from its definition."""
     import cvxpy as cp

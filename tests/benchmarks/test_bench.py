@@ -3,7 +3,6 @@ Nothing here looks at a time."""
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,13 +12,12 @@ from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
-from benchmarks import CONTESTANTS, WORKS, contestants, instances, table
+from benchmarks import CONTESTANTS, WORKS
 from benchmarks.judge import grade
-from benchmarks.large import LARGE
 from benchmarks.measure import measured as measure
-from benchmarks.standings import HEADS, row
-from benchmarks.task import Answer, Entry, Task
-from tests.tolerances import GAP, ORACLE, ROUNDING
+from benchmarks.standings import row
+from benchmarks.task import Answer, Entry
+from tests.tolerances import GAP, ORACLE
 
 PAIRS = [(name, who) for name, work in WORKS.items() for who in work.entries]
 TRAINED = [pair for pair in PAIRS if pair[0].startswith("train")]
@@ -57,8 +55,8 @@ def test_every_loop_trains_the_same_weight(name, who):
         assert np.abs(one.W - other.W).max() <= 1e-9 * np.abs(other.W).max()
 
 
-# Large works differ in norm and tolerance alone: one of them shows what is measured.
-@pytest.mark.parametrize("name", [n for n in WORKS if n not in LARGE or n == "nuclear-S3-1e-3"])
+# Works differ in instance, norm and tolerance alone: one of each kind shows what is measured.
+@pytest.mark.parametrize("name", ["frobenius-small", "stack", "train-one", "nuclear-S3-1e-3"])
 def test_measurements_are_complete(name):
     work = tiny(name)
     for who in ("ours", *[w for w in work.entries if w == "scipy nnls"]):
@@ -73,15 +71,6 @@ def test_measurements_are_complete(name):
         assert found["peak_mb"] > 0
         trained = (found["steps"] is not None, found["correlation"] is not None)
         assert trained == (name.startswith("train"),) * 2
-
-
-def test_registries_agree():
-    for name, work in WORKS.items():
-        assert "ours" in work.entries, name
-        assert set(work.entries) <= set(CONTESTANTS), name
-    assert set(CONTESTANTS) == {who for _, who in PAIRS}
-    files = {path.stem for path in Path(contestants.__file__).parent.glob("*.py")} - {"__init__"}
-    assert files == {c.answer.__module__.rpartition(".")[2] for c in CONTESTANTS.values()}
 
 
 # The judge.
@@ -118,14 +107,6 @@ def test_a_tampered_answer_gets_a_larger_gap(answered, name):
     assert grade(task, [answer]).gap <= GAP and grade(task, []).gap == np.inf
 
 
-def test_one_bad_answer_spoils_a_stack():
-    task = WORKS["stack"].tiny_task(SEED)
-    answers = CONTESTANTS["ours"].answer(task)
-    assert grade(task, answers).gap <= GAP
-    answers[1] = Answer(-answers[1].W, answers[1].multipliers)
-    assert grade(task, answers).gap == np.inf
-
-
 def test_a_trained_weight_is_graded_by_its_own_selection():
     task = WORKS["train"].tiny_task(SEED)
     best = []
@@ -141,47 +122,6 @@ def test_a_trained_weight_is_graded_by_its_own_selection():
 
 
 # Instances.
-
-
-def test_tokens_and_queries_lie_on_the_sphere():
-    for draw in (instances.random_selection, instances.planted_20, instances.planted_prompt):
-        arrays = draw(SEED, (5, 6, 7), stack=2)
-        assert np.allclose(np.linalg.norm(arrays["X"], axis=-1), 1, rtol=0, atol=ROUNDING)
-        if arrays["z"] is not None:
-            assert np.allclose(np.linalg.norm(arrays["z"], axis=-1), 1, rtol=0, atol=ROUNDING)
-
-
-def test_a_seed_gives_the_same_instance_in_any_block_size(monkeypatch):
-    whole = instances.planted_50(SEED, (40, 6, 7), stack=1)
-    monkeypatch.setattr(instances, "_BLOCK", 6 * 7 * 16)
-    parts = instances.planted_50(SEED, (40, 6, 7), stack=1)
-    assert all(np.array_equal(whole[key], parts[key]) for key in ("X", "z", "alpha"))
-    other = instances.planted_50(SEED + 1, (40, 6, 7), stack=1)
-    assert not np.array_equal(whole["X"], other["X"])
-
-
-@pytest.mark.parametrize(("draw", "share"), [("planted_20", 0.2), ("planted_50", 0.5)])
-def test_planted_selections_are_separable_with_their_margin(draw, share):
-    n, T, d = 30, 6, 7
-    arrays = getattr(instances, draw)(SEED, (n, T, d), stack=1)
-    rng = np.random.default_rng(SEED)
-    rng.standard_normal((n, d))
-    W = rng.standard_normal((d, d))
-    scores = np.einsum("ntd,de,ne->nt", arrays["X"][0], W, arrays["z"][0])
-    best = scores[np.arange(n), arrays["alpha"][0]]
-    others = np.where(np.arange(T) == arrays["alpha"][0][:, None], -np.inf, scores)
-    assert (others.max(axis=1) <= (1 - share) * best * (1 + ROUNDING)).all()
-    assert (best > 0).all()
-
-
-def test_rows_are_those_of_the_definition():
-    X = np.arange(12.0).reshape(1, 2, 3, 2) ** 2
-    task = Task(X, np.array([[[1.0, 2.0], [3.0, 4.0]]]), np.array([[1, 0]]), "frobenius")
-    D, Z = task.rows(0)
-    kept = [(0, 1, 0), (0, 1, 2), (1, 0, 1), (1, 0, 2)]
-    assert np.array_equal(D, [X[0, i, a] - X[0, i, t] for i, a, t in kept])
-    assert np.array_equal(Z, [task.z[0, i] for i, _, _ in kept])
-    assert np.array_equal(task.features(0)[3], np.outer(D[3], Z[3]).ravel())
 
 
 # Rows and what is to be reached.
@@ -205,16 +145,6 @@ def summary(who, found, mine, **options):
     )  # fmt: skip
 
 
-def test_ratio_is_taken_on_common_seeds():
-    mine = measured(1.0, seeds=3)
-    mine[2]["cpu_seconds"] = 50.0
-    found = summary("cvxpy loop", measured(400.0, seeds=2), mine)
-    assert found["ratio"] == 400.0
-    assert found["met"] is True
-    assert found["reach"] == ["≥ 300 ×"]
-    assert summary("cvxpy loop", measured(200.0, seeds=4), mine)["met"] is False
-
-
 def test_a_reach_needs_every_part():
     mine = measured(1.0)
     assert summary("ours", mine, mine)["met"] is True
@@ -228,36 +158,3 @@ def test_a_reach_needs_every_part():
             measurements=measured(seconds, peak=peak), ours=mine,
         )  # fmt: skip
         assert found["met"] is met
-
-
-def test_nothing_measured_is_not_a_failure_and_other_sizes_are_not_judged():
-    found = summary("cvxpy loop", [], measured(1.0), note="no time left")
-    assert found["met"] is None
-    assert "no time left" in table([found])
-    small = replace(WORKS["frobenius-small"], quick_size=(3, 4, 5))
-    quick = row(
-        "small", "cvxpy loop", about=small, entry=small.entries["cvxpy loop"],
-        measurements=measured(1.0), ours=measured(1.0), quick=True,
-    )  # fmt: skip
-    assert (quick["met"], quick["reach"], quick["ratio"]) == (None, [], 1.0)
-
-
-def test_a_row_of_training_gives_steps_a_second():
-    found = measured(2e-6, gap=None)
-    for m, correlation in zip(found, (0.9, 0.8), strict=True):
-        m |= {"problems": 100, "steps": 2000, "correlation": correlation}
-    work = WORKS["train"]
-    made = row("train", "ours", about=work, entry=work.entries["ours"],
-               measurements=found, ours=found)  # fmt: skip
-    assert made["correlation"] == pytest.approx(0.85)
-    line = table([made]).splitlines()[-1]
-    for words in ("2 × 100 × 2000", "2e-06 (500,000/s)", "correlation 0.8500"):
-        assert f" {words} " in line
-
-
-def test_the_table_has_a_line_a_row():
-    mine = measured(1.0)
-    lines = table([summary("ours", mine, mine), summary("daqp", measured(2.0), mine)]).splitlines()
-    assert len(lines) == 4
-    assert [cell.strip() for cell in lines[0].strip("|").split("|")] == list(HEADS)
-    assert len({len(line) for line in lines}) == 1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from attsvm.errors import BadTokens, Unsupported
-from benchmarks import CONTESTANTS, WORKS, race, run, table
+from benchmarks import CONTESTANTS, WORKS, race, run
 from benchmarks.machine import THREADS
 from benchmarks.record import recording
 
@@ -68,21 +68,6 @@ def test_a_contestant_that_fails_or_takes_too_long_is_noted():
     found, note = race._measure("frobenius-small", "ours", 1, 0.01, quick=False)
     assert (found, note) == ([], "ended after 0 s")
     assert race._measure("frobenius-small", "ours", 1, 0.0, quick=True) == ([], "no time left")
-
-
-def test_an_optional_contestant_that_is_not_installed_is_noted(tmp_path, monkeypatch):
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "torch" else find(name)
-    )
-    work = WORKS["train"]
-    alone = {"train": replace(work, entries={"torch loop": work.entries["torch loop"]})}
-    result = race.compete(
-        alone, CONTESTANTS, quick=False, only=None, out=tmp_path, progress=None
-    )  # fmt: skip
-    (made,) = result["rows"]
-    assert (made["note"], made["met"]) == ("torch not installed", None)
-    assert "torch not installed" in table([made])
 
 
 def test_what_cannot_run_is_refused_before_anything_is_measured(tmp_path, monkeypatch):

@@ -56,13 +56,6 @@ def test_a_link_opens_one_head(page):
     assert page.value(OPEN) == ["l0h0"]
 
 
-def test_a_kind_filters_the_table(page, folder):
-    kind = folder[0].records[0]["kind"]
-    page.value(f"document.querySelector('[data-set-kind={kind}]').click()")
-    left = "[...document.querySelectorAll('table.heads tbody tr')].filter(e => !e.hidden).length"
-    assert page.value(left) == folder[0].counts()[kind]
-
-
 def test_nothing_is_wider_than_a_phone(page):
     page.ask(
         "Emulation.setDeviceMetricsOverride",

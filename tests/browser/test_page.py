@@ -89,15 +89,6 @@ def test_the_filter_works_from_the_keyboard(page):
     page.until(f"{COUNT} === '4 studies'")
 
 
-def test_a_count_filters_by_its_verdict(page):
-    button = "document.querySelector('[data-set-verdict=undecided]')"
-    page.value(f"{button}.click()")
-    assert page.value(ARTICLES) == ["B.basins"]
-    assert page.value(f"{button}.getAttribute('aria-pressed')") == "true"
-    page.value(f"{button}.click()")
-    assert page.value(ARTICLES) == ALL
-
-
 def test_a_link_to_a_hidden_study_shows_it(page):
     choose(page, "verdict", "fails")
     page.value("location.hash = '#B.basins'")

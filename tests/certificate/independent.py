@@ -135,12 +135,6 @@ def _squares(M: Whole) -> list[Any]:
         return [v * top for v in found]
 
 
-def number(square: Fraction) -> float:
-    """The root of a rational as a float, for people to read."""
-    with mpmath.workdps(DIGITS):
-        return float(mpmath.sqrt(mpmath.mpf(square.numerator) / square.denominator))
-
-
 TRUE, FALSE, UNPROVEN = "TRUE", "FALSE", "UNPROVEN"
 # A gap may exceed the tolerance by this share of it: the tolerance itself is a rounded number.
 TOLERANCE_SHARE = Fraction(1, 10**9)
@@ -359,19 +353,10 @@ def _upper(certificate: Any, truth: Truth, norm: Norm) -> Claim:
     for weights in (own, *truth.bounds(), *(() if other is None else other[:1])):
         positive = combined(truth.rows, weights)[1] > 0
         if positive if upper == 0 else proves(truth.rows, weights, norm, _bigger(upper)):
-            return Claim("upper", FALSE, f"upper is {upper!r}, the least norm {_about(truth)}")
+            return Claim("upper", FALSE, f"upper is {upper!r}, the least norm is larger")
     if fixed is None:
         return Claim("upper", UNPROVEN, "no exactly feasible matrix was found near W")
     return Claim("upper", UNPROVEN, f"the matrix next to W is longer than {upper!r}")
-
-
-def _about(truth: Truth) -> str:
-    """What is known of the least norm, for people to read."""
-    least = truth.least
-    if not least.feasible:
-        return "is larger"
-    square = Fraction(sum(int(v) ** 2 for v in least.x), least.denominator**2)
-    return f"is larger (Frobenius {number(square):.9g})"
 
 
 def _status(certificate: Any, truth: Truth, lower: Claim, upper: Claim) -> Claim:

@@ -1,8 +1,8 @@
 """Certificates: what they claim is true, and what is false is not certified."""
 
-import json
 from dataclasses import replace
 
+import mpmath
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -17,6 +17,7 @@ from attsvm import (
     certify,
     solve,
 )
+from attsvm.certificate.bounds import independence
 from attsvm.norms import norm_of
 from tests.tolerances import EXACTLY, FORGED, ROUNDING, SLOPE, STEP
 from tests.zoo import KINDS, LEAST, NORMS, UNIQUE, agrees, infeasible, known
@@ -61,15 +62,6 @@ def test_wrong_answers_stay_true_bounds(norm, kind):
     turned = of(zoo, W=-zoo.W)
     # ties at c ≠ 0 bar scaling, so missed margins are corrected and even −W leads to a feasible W
     assert agrees(turned, zoo.least) if kind == "levels" else turned.upper == np.inf
-
-
-@every
-def test_any_size_of_the_answer_will_do(norm):
-    zoo = known(norm)
-    for size in (1e-6, 3.0, 1e6):
-        other = of(zoo, W=size * zoo.W, lam=size * zoo.multipliers)
-        assert other.status == "optimal" and other.gap < EXACTLY
-        assert_allclose(other.margins.min(), 1.0, rtol=ROUNDING)
 
 
 def test_negative_and_missing_multipliers_count_as_zero():
@@ -142,15 +134,6 @@ def test_a_large_bound_alone_is_not_a_proof():
     assert best.status == "optimal"
 
 
-@pytest.mark.parametrize("angle", [1e-5, 1e-6, 1e-8])
-def test_nearly_opposite_rows_are_solved(angle):
-    # W = (−1, 2/angle) meets both rows with equality
-    problem = Problem.from_rows([[1.0, angle], [-1.0, 0.0]])
-    best = solve(problem, tol=FORGED)
-    assert best.status == "optimal"
-    assert_allclose(best.upper, np.hypot(1, 2 / angle), rtol=FORGED)
-
-
 @pytest.mark.parametrize("norm", UNIQUE)
 def test_multipliers_are_the_growth_of_the_least_norm(norm):
     zoo = known(norm, "levels", seed=1)
@@ -170,8 +153,6 @@ def test_rank_and_texts():
     best = of(zoo)
     assert best.rank == 3 <= best.rank_bound == 3
     assert "optimal: nuclear norm in [2.5" in repr(best)
-    assert "optimal: nuclear norm in [2.5" in best._repr_html_()
-    assert "exact Farkas certificate" in solve(infeasible()["opposite"])._repr_html_()
 
 
 @every
@@ -190,19 +171,6 @@ def test_ties_and_zero_rows_are_restored(norm, kind, size):
     assert best.verify(exact=True).upper <= best.upper
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_what_rounding_leaves_on_dependent_ties_is_paid_for(seed):
-    # nearly parallel ties: an error of one unit in a tie moves the feasible W by 1e6 units
-    rng = np.random.default_rng(seed)
-    a, W = rng.standard_normal(4), rng.standard_normal((4, 1))
-    ties = np.stack([a, a + 1e-6 * rng.standard_normal(4)])
-    problem = Problem.from_rows(np.empty((0, 4)), ties=ties, c=(ties @ W).ravel())
-    best = solve(problem, tol=FORGED)
-    assert best.status == "optimal"
-    check = best.verify(exact=True)
-    assert check.ok, check.reason
-
-
 @pytest.mark.parametrize("several", [False, True])
 def test_tokens_that_coincide_are_named(several):
     """Token 7 of input 1 is token 3, which is kept, alone or beside token 0."""
@@ -219,11 +187,22 @@ def test_tokens_that_coincide_are_named(several):
     assert solve(Problem.of(Tokens(X), kept)).status == "optimal"
 
 
-def test_to_dict_is_json_without_infinities():
-    tokens = Tokens([[[1.0, 0.0], [1.0, 0.0], [0.0, 2.0]]])
-    best = solve(Problem.of(tokens, [0]))
-    report = json.loads(json.dumps(best.to_dict(), allow_nan=False))
-    assert report["status"] == "infeasible" and report["upper"] is None and report["gap"] is None
-    assert report["rows"] == [[0, 0, 1], [0, 0, 2]] and report["margins"] == []
-    check = json.loads(json.dumps(best.verify(exact=True).to_dict(), allow_nan=False))
-    assert check == {"ok": True, "reason": "", "lower": None, "upper": None}
+def least_singular(A, Z) -> float:
+    """σ_min of the rows A_k z_kᵀ to 40 digits."""
+    with mpmath.workdps(40):
+        rows = mpmath.matrix([[mpmath.mpf(a) * mpmath.mpf(z) for a in x for z in y]
+                              for x, y in zip(A, Z, strict=True)])  # fmt: skip
+        return float(min(mpmath.svd_r(rows, compute_uv=False)))
+
+
+@pytest.mark.parametrize("apart", [0.0, 2.0**-55, 1e-15, 1e-12, 1e-9, 1e-6, 1e-3, 1.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bound_is_below_the_singular_value(apart, seed):
+    draw = np.random.default_rng(seed)
+    D, Z = draw.standard_normal((4, 5)), draw.standard_normal((4, 3))
+    D[3], Z[3] = D[0] + apart * draw.standard_normal(5), Z[0]
+    A = D / (np.linalg.norm(D, axis=1) * np.linalg.norm(Z, axis=1))[:, None]
+    found, true = independence(A, Z).sigma, least_singular(A, Z)
+    assert found <= true
+    # And it proves something where floats can: down to a few thousand roundings.
+    assert found >= 0.5 * true if true > 1e-11 else found <= true

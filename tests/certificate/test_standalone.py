@@ -136,10 +136,6 @@ FORGERIES: dict[str, Forgery] = {
     "status": (lambda a: {"status": np.str_("infeasible")}, "UNREADABLE, the status is"),
     "no W": (lambda a: {"W": np.empty((0, 0))}, "FALSE, upper is finite without a W"),
     "a proof": (invented, NO_FARKAS),
-    "a hard proof": (
-        lambda a: {**invented(a), "budget": np.float64(np.inf)},
-        NO_FARKAS,
-    ),
     "a proof beside W": (
         lambda a: {k: v for k, v in invented(a).items() if k != "W"}, "FALSE, no W is claimed",
     ),
@@ -180,7 +176,7 @@ SAME = {
     "only zero rows": {"W", "negative", "nothing", "b", "less b", "lower", "upper", "keys", "rows",
                        "tolerance"},
     "finite": {"negative", "nothing", "b", "less b", "rows"},
-    "soft line": {"W", "keys", "a proof", "a hard proof"},
+    "soft line": {"W", "keys", "a proof"},
     "soft ties": {"a proof"},
     "soft": {"a proof"},
 }  # fmt: skip
@@ -364,21 +360,6 @@ def tool() -> ModuleType:
     return module
 
 
-def test_roots_and_powers_are_rounded_up():
-    root, power, one = tool().root, tool().power, 1 << tool().BITS
-    assert [root(Fraction(n, 4)) for n in (0, 1, 9)] == [0, Fraction(1, 2), Fraction(3, 2)]
-    for x in (Fraction(2), Fraction(1, 3), Fraction(10**400 + 1), Fraction(1, 10**400 + 1)):
-        assert x < root(x) ** 2 < x * (1 + Fraction(1, 10**50))
-    for x in (one // 3, one // 7 + 1, 5 * one, 1):
-        half, close = power(x, Fraction(1, 2)), 1 + Fraction(1, 10**25)
-        assert x * one <= half**2 <= x * one * close
-        third = power(x, Fraction(1, 3))
-        assert x * one**2 <= third**3 <= x * one**2 * close
-        if x <= one:
-            once_and_half = power(x, Fraction(3, 2))
-            assert x**3 <= once_and_half**2 * one <= (x**3 + one**2) * close
-
-
 @pytest.mark.parametrize("norm", ["nuclear", "spectral"])
 def test_poor_singular_vectors_do_no_harm(norm, monkeypatch):
     """Whatever the decomposition hands over, the bound is not below the norm."""
@@ -399,7 +380,7 @@ def test_poor_singular_vectors_do_no_harm(norm, monkeypatch):
 
 @pytest.mark.parametrize("scale", [1.0, 1e-225, 1e200])
 @pytest.mark.parametrize("shape", [(4, 5), (3, 1), (1, 1)])
-@pytest.mark.parametrize("norm", [*NORMS, "l2", "l1.1", "l10"])
+@pytest.mark.parametrize("norm", [*NORMS, "l2", "l1.1", "l10", "l1.0000000001", "l99999999"])
 def test_norms_are_bounded_from_above(norm, shape, scale):
     """Not below the norm to 50 digits, and above it by little."""
     W = np.random.default_rng(5).standard_normal(shape) * scale
@@ -407,12 +388,3 @@ def test_norms_are_bounded_from_above(norm, shape, scale):
     bound, right = tool().above(name, tool().exact(W)), reference(norm, Exact.of(W))
     slack = TIGHTNESS if norm in ("nuclear", "spectral") else Fraction(1, 10**20)
     assert right * (1 - REFERENCE) <= bound <= right * (1 + slack)
-
-
-@pytest.mark.parametrize("p", ["1.0000000001", "1.5", "2", "64", "99999999"])
-def test_powers_are_bounded_from_above(p):
-    tool_, entries = tool(), np.array([[1.0, 0.75, 1e-30, 0.0]])
-    bound = tool_.above(Fraction(p), tool_.exact(entries))
-    right = reference(f"l{p}", Exact.of(entries))
-    assert right * (1 - REFERENCE) <= bound <= right * (1 + Fraction(1, 10**20))
-    assert tool_.above(Fraction(p), tool_.exact(np.array([[0.0, -3.0]]))) == 3

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from attsvm import Problem, Selection, certify, solve
-from tests.tolerances import MET, ORACLE
-from tests.zoo import KINDS, NORMS, UNIQUE, infeasible, known, sphere_tokens
+from attsvm import Problem, certify, solve
+from tests.tolerances import MET
+from tests.zoo import KINDS, NORMS, UNIQUE, infeasible, known
 
 
 def judged(zoo):
@@ -28,12 +28,6 @@ def test_verdicts_are_true(norm, kind, seed):
         assert not (verdict.loose & zoo.tight).any()
     if norm != "l10":  # uniform convexity of power 10: a gap of 1e-8 confines very little
         assert (verdict.loose | zoo.tight).all()  # every loose row is found
-
-
-@pytest.mark.parametrize("norm", ["frobenius", "l2", "l3", "l1.75"])
-def test_rows_with_a_clear_multiplier_are_found_tight(norm):
-    zoo = known(norm, "zeros", seed=1)
-    assert judged(zoo).tight[zoo.multipliers > 0.05 * zoo.multipliers.max()].all()
 
 
 @pytest.mark.parametrize("norm", [name for name in NORMS if name not in UNIQUE])
@@ -73,17 +67,6 @@ def test_what_cannot_be_told_stays_undecided(norm):
     verdict = judged(zoo)
     doubtful = zoo.tight & (zoo.multipliers == 0)
     assert doubtful.any() and verdict.undecided[doubtful].all()
-
-
-def test_many_rows_are_decided_by_the_gap_alone():
-    tokens, v = sphere_tokens(12, 8, 10, seed=0)
-    best = solve(Problem.of(tokens, Selection.best(tokens, v)))
-    verdict = best.tight
-    assert best.problem.m > 60 and verdict.how == "the gap"
-    assert not verdict.undecided.any() and verdict.tight.any() and verdict.loose.any()
-    slack = best.margins - 1
-    assert slack[verdict.tight].max() < ORACLE < slack[verdict.loose].min()
-    assert (best.multipliers[verdict.loose] == 0).all()
 
 
 def test_a_poor_certificate_decides_less():

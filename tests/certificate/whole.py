@@ -12,7 +12,6 @@ from math import gcd
 from typing import Any
 
 import numpy as np
-from scipy.optimize import nnls
 
 Whole = Any  # an array of Python ints (dtype object)
 
@@ -233,18 +232,12 @@ class _State:
     def gram_of(self, rows: list[int]) -> list[list[int]]:
         return [[self.gram[i, j] for j in rows] for i in rows]
 
-    def reduce(self) -> None:
-        common = gcd(self.denominator, *self.y.values())
-        if common > 1:
-            self.denominator //= common
-            self.y = {k: v // common for k, v in self.y.items()}
-
 
 def least_frobenius(rows: Rows) -> Least:
     """The exact solution, the exact proof that there is none, or neither for large problems.
 
     min ½‖x‖²  s.t.  a_k·x ≥ r_k  (and = on equalities), by Goldfarb and Idnani's dual active-set
-    method, which is finite in exact arithmetic. Floats only guess where to start.
+    method, which is finite in exact arithmetic.
     """
     if rows.count > MOST_ROWS or rows.a.shape[1] > MOST_ENTRIES:
         return Least(None)
@@ -253,7 +246,6 @@ def least_frobenius(rows: Rows) -> Least:
     state = _State(a.reshape(len(places), -1), right, free)
     proof = _equalities(state)
     if proof is None:
-        _guess(state)
         proof = _ascend(state)
     if proof is False:
         return Least(None)
@@ -304,60 +296,6 @@ def _dependence(state: _State, used: list[int], odd: int) -> dict[int, int]:
     proof = {k: -v for k, v in zip(used, found.numerators, strict=True)}
     proof[odd] = found.denominator
     return proof
-
-
-def _guess(state: _State) -> None:
-    """Add margins that floats take for active, as far as exact multipliers agree."""
-    margins = [k for k in _float_support(state) if not state.free[k]]
-    base = list(state.active)
-    while margins:
-        rows = base + margins
-        found = solve_gram(state.gram_of(rows), [state.right[k] for k in rows])
-        if found.contradiction is not None:
-            margins = [k for k in margins if k != rows[found.contradiction]]
-            continue
-        kept = [rows[i] for i in found.independent]
-        wrong = [k for k, v in zip(rows, found.numerators, strict=True) if v < 0 and k in margins]
-        if not wrong:
-            state.active = kept
-            state.y = {rows[i]: found.numerators[i] for i in found.independent}
-            state.denominator = found.denominator
-            state.reduce()
-            return
-        margins = [k for k in margins if k not in wrong and k in kept]
-
-
-def _float_support(state: _State) -> list[int]:
-    """Rows with a positive multiplier in a float solution; any list will do."""
-    scaled, levels = [], []
-    for line, level in zip(state.a, state.right, strict=True):
-        bits = max((abs(v).bit_length() for v in line), default=0)
-        drop = max(bits - 60, 0)
-        numbers = np.array([float(v >> drop) for v in line])
-        size = float(np.linalg.norm(numbers)) or 1.0
-        scaled.append(numbers / size)
-        levels.append(_ratio(level, 1 << drop) / size)
-    b = np.array(levels)
-    top = float(np.abs(b).max(initial=0.0)) or 1.0
-    if not np.isfinite(top):
-        return []
-    A, b = np.array(scaled), b / top
-    ties = np.array(state.free)
-    E = np.concatenate([np.c_[A, b], -np.c_[A, b][ties]]).T
-    target = np.zeros(len(E))
-    target[-1] = 1.0
-    try:
-        u = nnls(E, target)[0]
-    except RuntimeError:
-        return []
-    return [int(k) for k in u[: len(A)].nonzero()[0]]
-
-
-def _ratio(top: int, bottom: int) -> float:
-    try:
-        return float(Fraction(top, bottom))
-    except OverflowError:
-        return np.inf if top > 0 else -np.inf
 
 
 def _ascend(state: _State) -> dict[int, int] | bool | None:

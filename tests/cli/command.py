@@ -4,15 +4,20 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer.main
 
 from attsvm.cli import main
 from attsvm.datasets import EXAMPLES
 
 NORMS = ("frobenius", "nuclear", "spectral", "max", "l1", "l1.75", "l3")
+
+# typer makes every command anew when it is called, which takes longer than most of them.
+typer.main.get_command = cache(typer.main.get_command)
 
 # Two inputs of three tokens that can be separated whichever token is kept.
 GENERIC = np.random.default_rng(7).standard_normal((2, 3, 7))

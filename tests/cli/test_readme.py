@@ -20,11 +20,14 @@ README = (ROOT / "README.md").read_text("utf-8")
 
 # As the README has it -> as it is run here.
 SMALLER = {
-    "reproduce --out report": "reproduce A.single-input-global --quick --out report",
+    "reproduce --out report": "reproduce A.single-input-global --quick --jobs 1 --out report",
     "reproduce B.global-share-against-dimension --seeds 500": (
-        "reproduce A.single-input-local --quick --out more"
+        "reproduce A.single-input-local --quick --jobs 1 --out more"
     ),
-    "reproduce B --first 424242 --out fresh": "reproduce B.rank --quick --first 424242 --out fresh",
+    "reproduce B --first 424242 --out fresh": (
+        "reproduce B.rank --quick --jobs 1 --first 424242 --out fresh"
+    ),
+    "reproduce --audit --out report": "reproduce --audit --jobs 1 --out report",
 }
 # Minutes of work of their own, and tested elsewhere: tests/torch, tests/experiments/studies/real,
 # tests/experiments, tests/experiments/counterexamples, tests/inspection.

@@ -45,9 +45,3 @@ def test_the_page_does_what_it_says(page, tmp_path, monkeypatch, capsys):
                 assert first == "attsvm"
                 done = attsvm(*words)
                 assert done.code == 0, (line, done)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_a_page_fits_what_a_reader_types(page):
-    files = [text for kind, _, text in steps(page) if kind == "write"]
-    assert all(len(text.splitlines()) <= 60 for text in files)

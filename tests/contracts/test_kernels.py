@@ -1,21 +1,16 @@
 """Compiled kernels against plain NumPy: the same answer by another route."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from attsvm.certificate.bounds import margin_error, measure, worst_margin
 from attsvm.problem.problem import StackRows
-from attsvm.solvers.frobenius import active_set, enumeration
-from attsvm.solvers.frobenius.active_set import DONE, NO_SOLUTION, gram, solve_small
-from attsvm.solvers.frobenius.enumeration import MAYBE, Walk, all_rows, walk
-from attsvm.solvers.solve_many import solve_all
+from attsvm.solvers.frobenius import active_set
+from attsvm.solvers.frobenius.active_set import DONE, NO_SOLUTION, gram
 from attsvm.solvers.solver import RowArrays
 from tests.tolerances import EXACTLY, PROOF, ROUNDING
 from tests.twins import frobenius as twins
-from tests.zoo import KINDS, infeasible, known, sphere_tokens
+from tests.zoo import KINDS, infeasible, known
 
 
 def dense(rows):
@@ -68,69 +63,3 @@ def test_both_find_a_proof(case):
         assert status == NO_SOLUTION and b @ lam > 0
         assert (lam[~rows.free] >= -ROUNDING).all()
         assert np.linalg.norm(rows.features().T @ lam) <= PROOF * np.abs(lam).sum()
-
-
-def test_solve_small_and_the_stack_agree_with_the_twin():
-    zoo = [known("frobenius", "plain", seed=s).problem for s in range(3)]
-    rows = [RowArrays.of(p) for p in zoo]
-    status, lam, W = solve_all(StackRows.of(zoo))
-    for k, r in enumerate(rows):
-        found = solve_small(alone(r), r.free)
-        X = found.W
-        assert found.status == status[k] == DONE and found.met
-        assert_allclose(lam[k], found.lam, rtol=0, atol=EXACTLY)
-        assert_allclose(W[k], X, rtol=0, atol=EXACTLY)
-        G, b = dense(r)
-        twin = twins.active_set(G, b, r.free)[1] / r.norms
-        assert_allclose(r.adjoint(twin), X, rtol=0, atol=EXACTLY * np.abs(X).max())
-
-
-@pytest.mark.parametrize("kind", ["plain", "prompt", "masked"])
-def test_the_measures_of_a_problem_equal_its_methods(kind):
-    zoo = known("frobenius", kind)
-    p, rng = zoo.problem, np.random.default_rng(5)
-    W = zoo.W + 0.1 * rng.standard_normal(zoo.W.shape)
-    lam = np.where(rng.random(p.m) < 0.5, rng.random(p.m), 0.0)
-    (G,), sums = measure(p.stacked, lam[None], W[None], margin_error(p.shape))
-    worth, size, used, worst = sums[0]
-    assert used == np.count_nonzero(lam)
-    assert_allclose([worth, size], [p.b @ lam, p.row_norms @ lam], rtol=ROUNDING)
-    assert_allclose(G, p.adjoint(lam), rtol=0, atol=ROUNDING)
-    expected = worst_margin(p.shape, W, margins=p.margins(W), row_norms=p.row_norms, b=p.b)
-    assert_allclose(worst, expected, rtol=EXACTLY)
-    # and the share taken off is that of the worst row
-    bare = measure(p.stacked, lam[None], W[None], 0.0)[1][0, 3]
-    assert bare == pytest.approx(float((p.margins(W) / p.b).min()), rel=EXACTLY)
-    assert bare > worst
-
-
-@pytest.mark.parametrize("masked", [False, True])
-def test_the_walk_visits_each_feasible_selection_once(masked):
-    tokens, v = sphere_tokens(3, 3, 2, seed=4, queries=False)
-    mask = np.array([[1, 1, 1], [1, 1, 0], [1, 1, 1]], dtype=bool) if masked else None
-    keys = np.asarray(tokens.X)
-    D, _, places, count = all_rows(keys, mask)
-    gap = D @ v
-    norms = np.linalg.norm(D, axis=1)
-    G = (D @ D.T) / np.outer(norms, norms)
-    allowed = np.ones((3, 3), bool) if mask is None else mask
-    expected = {}
-    for alpha in product(range(3), repeat=3):
-        if not all(allowed[i, a] for i, a in enumerate(alpha)):
-            continue
-        index = [places[i, a, c] for i, a in enumerate(alpha) for c in range(count[i, a])]
-        part = G[np.ix_(index, index)]
-        status, lam = twins.active_set(part, 1 / norms[index], np.zeros(len(index), bool))
-        if status == DONE:
-            kind = not ((lam > enumeration.CLEAR * lam.max()) & (gap[index] <= 0)).any()
-            expected[alpha] = (np.sqrt(lam @ (1 / norms[index])), kind)
-    task = Walk(G, 1 / norms, places, count, allowed, gap, 2)
-    feasible = walk(task, np.empty((1, 0), np.int64))
-    choices, least, verdict, found = (
-        feasible.choices, feasible.least, feasible.verdict, len(feasible.choices)
-    )  # fmt: skip
-    assert 0 < found < allowed.sum(axis=1).prod()
-    assert [tuple(c) for c in choices[:found].tolist()] == sorted(expected)
-    for k, alpha in enumerate(map(tuple, choices[:found].tolist())):
-        assert_allclose(least[k], expected[alpha][0], rtol=EXACTLY)
-        assert (verdict[k] == MAYBE) == expected[alpha][1]

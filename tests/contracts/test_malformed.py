@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import attsvm
-from attsvm._utils.expected import shown
-from attsvm.errors import AttsvmError, BadTokens
+from attsvm.errors import AttsvmError
 from tests.contracts.malformed import bad_values, calls, drawn, quiet, tried
 from tests.contracts.results import path, planar, sentences
 
@@ -48,16 +47,3 @@ def test_malformed_calls_end_in_an_error_of_the_library():
 def test_the_message_names_the_argument_and_what_was_given(call, said):
     with pytest.raises(AttsvmError, match=said):
         call()
-
-
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        (None, "None"), (1.5, "1.5"), (np.float64(1.5), "1.5"), ("abc", "'abc'"),
-        ("x" * 999, f"'{'x' * 59}…"), (10**50, "a whole number of more than 38 digits"),
-        (np.zeros((2, 3)), "an array (2, 3) of float64"), (BadTokens, "the class BadTokens"),
-        (list(range(999)), "a list"), (object(), "an object"), (planar()[0], "Tokens"),
-    ],
-)  # fmt: skip
-def test_values_are_shown_in_short(value, said):
-    assert shown(value) == said

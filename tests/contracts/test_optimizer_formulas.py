@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-from mpmath import mp, mpf
 from numpy.testing import assert_allclose, assert_array_equal
 
-from attsvm.errors import Unsupported
 from attsvm.training.optimizers import Gradient, optimizer_of
 from attsvm.training.optimizers.spectral import approximate
 from tests.tolerances import ROUNDING
@@ -66,15 +64,7 @@ def test_a_step_beyond_floats_is_not_cut():
     assert not np.isfinite(stopped).all()
 
 
-@pytest.mark.parametrize(("mirror", "plain"), [("mirror:2", "gd"), ("nmirror:2", "ngd")])
-def test_exponent_two_is_gradient_descent(mirror, plain):
-    gradients = draws(300)
-    for count in (1, 30, 300):
-        one, other = (run(optimizer_of(name), W0, gradients[:count]) for name in (mirror, plain))
-        assert_allclose(one, other, rtol=ROUNDING, atol=ROUNDING)
-
-
-@pytest.mark.parametrize("p", [1.5, 1.75, 3.0, 4.0])
+@pytest.mark.parametrize("p", [1.5, 1.75, 2.0, 3.0, 4.0])
 def test_mirror_is_the_papers_update(p):
     gradients, q = draws(20), p / (p - 1)
     for name in ("mirror", "nmirror"):
@@ -85,29 +75,6 @@ def test_mirror_is_the_papers_update(p):
             u = np.sign(W) * np.abs(W) ** (p - 1) - STEP * G
             W = np.sign(u) * np.abs(u) ** (1 / (p - 1))
         assert_allclose(run(optimizer_of(f"{name}:{p}"), W0, gradients), W, rtol=1e3 * ROUNDING)
-
-
-@pytest.mark.parametrize("p", [1.5, 3.0])
-def test_the_dual_step_of_nmirror_has_norm_lr(p):
-    q = p / (p - 1)
-    for G in draws(10):
-        W = run(optimizer_of(f"nmirror:{p}"), W0, [G])
-        u = np.sign(W) * np.abs(W) ** (p - 1) - np.sign(W0) * np.abs(W0) ** (p - 1)
-        assert_allclose((np.abs(u) ** q).sum(axis=(1, 2)) ** (1 / q), LR, rtol=ROUNDING)
-
-
-@pytest.mark.parametrize("p", ["1.001", "1.05", "10", "100"])
-@pytest.mark.parametrize("name", ["mirror", "nmirror"])
-def test_extreme_exponents_leave_zero(name, p):
-    optimizer, G = optimizer_of(f"{name}:{p}"), np.abs(draws(1)[0]) + 0.5
-    G[:, 0] *= -1
-    steps = 8 if p == "1.001" else 40  # |u|^1000 leaves the range of floats soon after |u| = 1
-    W = run(optimizer, np.zeros(SHAPE), [of(G / np.abs(G).max())] * steps, lr=np.full(2, 0.2))
-    assert np.isfinite(W).all()
-    # every entry has moved against its gradient, as far as a float can tell
-    assert (np.sign(W) * np.sign(G) <= 0).all() and (np.abs(W).max(axis=(1, 2)) > 1).all()
-    if p != "1.001":
-        assert (W != 0).all()
 
 
 def test_mirror_does_not_stick_where_the_weight_underflows():
@@ -128,22 +95,6 @@ def test_mirror_takes_up_weights_changed_from_outside():
     assert_allclose(end["W"], run(optimizer, moved, [H]), rtol=1e2 * ROUNDING)
 
 
-def test_mirror_keeps_what_was_not_changed():
-    # the second weight, 0.2^1000, is zero in floats; setting the first leaves its u alone
-    optimizer, G, lr, loss = (
-        optimizer_of("mirror:1.001"),
-        -np.ones((1, 1, 2)),
-        np.full(1, 0.2),
-        np.ones(1),
-    )
-    start = {"W": np.zeros((1, 1, 2))}
-    params, state = optimizer.update(start, of(G), optimizer.init(start), lr, loss, 0)
-    params = {"W": params["W"] + [0.5, 0.0]}
-    for t in range(1, 5):
-        params, state = optimizer.update(params, of(0.9 * G), state, lr, loss, t)
-    assert_allclose(params["W"][0, 0, 1], (0.2 + 4 * 0.18) ** 1000, rtol=1e3 * ROUNDING)
-
-
 def plain_adam(W, gradients, *, beta1, beta2, eps):
     """The update of torch.optim.Adam with lr LR, as its documentation writes it."""
     m, v = np.zeros_like(W), np.zeros_like(W)
@@ -162,60 +113,6 @@ def test_adam_is_its_formula(betas, eps):
     W = run(optimizer_of("adam", **options), W0, gradients)
     plain = plain_adam(W0, gradients, **options)
     assert_allclose(W, plain, rtol=10 * ROUNDING, atol=10 * ROUNDING)
-
-
-def test_adam_entry_by_entry():
-    first, then = np.ones((1, 1, 3)), np.ones((1, 1, 3))
-    first[..., 1:] = 0.0
-    then[..., 2] = 0.0
-    lr = np.full(1, 0.1)
-    # the second entry's first gradient is e^800 times smaller than the first entry's memory
-    W = run(optimizer_of("adam"), np.zeros((1, 1, 3)), [of(first), of(then, -800.0)], lr=lr)
-    ratio = 0.1 / np.sqrt(0.001) * np.sqrt(1 - 0.999**2) / (1 - 0.9**2)
-    assert_allclose(W[0, 0, 1], -0.1 * ratio, rtol=ROUNDING)
-    assert W[0, 0, 2] == 0
-
-
-def test_adam_corrects_its_bias_from_its_own_first_step():
-    G, optimizer = draws(1)[0], optimizer_of("adam")
-    late, _ = optimizer.update({"W": W0}, of(G), optimizer.init({"W": W0}), LR, np.ones(2), 1000)
-    assert_allclose(late["W"], W0 - STEP * np.sign(G), rtol=ROUNDING)
-
-
-def test_eps_is_in_true_scale():
-    G = draws(1)[0]
-    assert_array_equal(run(optimizer_of("adam", eps=1e-8), W0, [of(G, -900.0)]), W0)
-    W = run(optimizer_of("adam", eps=1e-8), W0, [of(G, 50.0)])
-    assert_allclose(W, W0 - STEP * np.sign(G), rtol=ROUNDING)
-
-
-def test_without_momentum_nothing_is_remembered():
-    gradients = draws(10)
-    for name, plain in (("signum", "sign"), ("muon", "spectral")):
-        one = run(optimizer_of(name, momentum=0.0), W0, gradients)
-        assert_allclose(one, run(optimizer_of(plain), W0, gradients), rtol=ROUNDING, atol=ROUNDING)
-
-
-@pytest.mark.parametrize("fall", [-60.0, 60.0])
-def test_momentum_spans_many_orders_of_magnitude(fall):
-    beta, steps = 0.9, 60
-    rng = np.random.default_rng(5)
-    # most entries are zero at first and begin at different times
-    gradients = [
-        rng.standard_normal((1, 4, 3)) * (rng.random((1, 4, 3)) < 0.1) for _ in range(steps)
-    ]
-    scales = [fall * min(t, 10) + fall / 100 * t for t in range(steps)]
-    with mp.workdps(60):
-        m, W = [mpf(0)] * 12, np.zeros(12)
-        for G, s in zip(gradients, scales, strict=True):
-            g = [mpf(float(x)) * mp.e ** mpf(s) for x in G.ravel()]
-            m = [mpf(beta) * a + (1 - mpf(beta)) * b for a, b in zip(m, g, strict=True)]
-            W = W - 0.1 * np.array([float(mp.sign(x)) for x in m])
-    scaled = [of(G, s - 500.0) for G, s in zip(gradients, scales, strict=True)]
-    end = run(
-        optimizer_of("signum", momentum=beta), np.zeros((1, 4, 3)), scaled, lr=np.full(1, 0.1)
-    )
-    assert_allclose(end.ravel(), W, rtol=ROUNDING, atol=ROUNDING)
 
 
 def test_momentum_that_cancels_is_forgotten():
@@ -282,14 +179,13 @@ def test_polyak_on_a_quadratic(log_scale):
             assert_allclose(gap[1], 0.0, atol=ROUNDING)
 
 
-def test_polyak_is_capped_only_when_asked():
-    G = draws(1)[0]
-    W = run(optimizer_of("polyak", longest=3.0), W0, [of(G, -900.0)], loss=1.0)
-    assert_allclose(W, W0 - 3.0 * G / frobenius(G), rtol=ROUNDING)
-    free, loose = (
-        run(optimizer_of("polyak", **options), W0, [G]) for options in ({}, {"longest": 1e3})
-    )
-    assert_array_equal(free, loose)
-    assert_array_equal(run(optimizer_of("polyak"), W0, [G], loss=-1e-18), W0)
-    with pytest.raises(Unsupported, match="finite infimum"):
-        run(optimizer_of("polyak"), W0, [G], loss=np.inf)
+def test_adam_entry_by_entry():
+    first, then = np.ones((1, 1, 3)), np.ones((1, 1, 3))
+    first[..., 1:] = 0.0
+    then[..., 2] = 0.0
+    lr = np.full(1, 0.1)
+    # the second entry's first gradient is e^800 times smaller than the first entry's memory
+    W = run(optimizer_of("adam"), np.zeros((1, 1, 3)), [of(first), of(then, -800.0)], lr=lr)
+    ratio = 0.1 / np.sqrt(0.001) * np.sqrt(1 - 0.999**2) / (1 - 0.9**2)
+    assert_allclose(W[0, 0, 1], -0.1 * ratio, rtol=ROUNDING)
+    assert W[0, 0, 2] == 0

@@ -47,28 +47,16 @@ def test_other_names_are_refused_with_what_is_known(said, names):
         (optimizer_of("adam"), {"eps": 1.0}, "made already"),
         (3, {}, "given by name"),
         ("signum", {"momentum": 1.0}, "signum has"),
-        ("muon", {"momentum": -0.1}, "muon has"),
         ("adam", {"beta1": 0.9, "beta2": 0.8}, "adam has"),
-        ("adam", {"beta2": 1.0}, "adam has"),
-        ("adam", {"eps": -1e-8}, "adam has"),
         ("polyak", {"longest": 0.0}, "polyak has"),
         ("adam", {"eps": float("nan")}, "adam has ε = nan"),
         ("adam", {"eps": True}, "it must be a number"),
-        ("signum", {"momentum": "high"}, "it must be a number"),
-        ("polyak", {"longest": "far"}, "it must be a number"),
         ("muon", {"newton_schulz": 0.5}, "it must be True or False"),
-        ("spectral", {"newton_schulz": None}, "it must be True or False"),
     ],
 )
 def test_other_options_are_refused(name, options, said):
     with pytest.raises(Unsupported, match=said):
         optimizer_of(name, **options)
-
-
-def test_an_option_may_be_given_as_its_own_default():
-    assert optimizer_of("signum", momentum=0.5).name == "signum"
-    assert optimizer_of("polyak", longest=None).name == "polyak"
-    assert optimizer_of("adam", eps=0).name == "adam"
 
 
 LR = np.array([0.1, 0.03])
@@ -89,13 +77,6 @@ def test_decay_shrinks_beside_the_step(name):
     assert_allclose(W, (1 - LR[:, None, None] * 0.5) * W0 + step, rtol=ROUNDING, atol=ROUNDING)
     assert decayed.norm is None and decayed.name == f"{name}+decay:0.5"
     assert with_decay(optimizer, 0.0) is optimizer
-
-
-def test_decay_bounds_the_weights():
-    W = np.zeros((2, 4, 3))
-    for _ in range(2000):
-        W = after(with_decay(optimizer_of("sign"), 2.0), W, np.ones(W.shape))
-    assert_allclose(W, -0.5, rtol=ROUNDING)
 
 
 @pytest.mark.parametrize("name", ["mirror:3", "nmirror:2"])

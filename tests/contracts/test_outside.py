@@ -65,12 +65,6 @@ def test_what_is_not_at_hand_is_asked_for(part, tmp_path):
         train(TOKENS, steps=5, start=loaded, head=V, **{part: other})
 
 
-def test_another_rule_does_not_go_on_from_a_listed_one():
-    path = train(TOKENS, steps=5, head=V)
-    with pytest.raises(Unsupported, match="this run's optimizer is 'ngd', not 'slow'"):
-        train(TOKENS, steps=5, start=path, head=V, optimizer=OPTIMIZER)
-
-
 def test_a_listed_rule_may_be_given_as_an_object(tmp_path):
     named, given = (
         train(TOKENS, head=V, steps=30, optimizer=r) for r in ("ngd", optimizer_of("ngd"))
@@ -96,12 +90,6 @@ def test_an_outcome_needs_no_names(part, tmp_path):
         with pytest.raises(Unsupported, match="this run's model 'twofold' is a custom object"):
             loaded.matrices()
         np.testing.assert_array_equal(loaded.matrices(MODEL), path.matrices())
-
-
-def test_two_blocks_of_one_matrix_move_it_together():
-    path = train(TOKENS, model=MODEL, optimizer="gd", head=V, lr=0.1, steps=30)
-    plain = train(TOKENS, optimizer="gd", head=V, lr=0.5, steps=30)
-    np.testing.assert_allclose(path.matrices(), plain.matrices(), rtol=1e-12)
 
 
 def test_predict_says_what_is_not_known():
@@ -229,24 +217,3 @@ def test_a_part_that_breaks_a_law_is_refused(part, name, law, broken):
 def test_what_is_no_part_is_refused(given, said):
     with pytest.raises(Unsupported, match=said):
         train(TOKENS, steps=1, **{"head": V, **given})
-
-
-@pytest.mark.parametrize(
-    ("data", "given", "said"),
-    [
-        (TOKENS, {"readout": "softmax"}, "readout is an option for Sentences"),
-        (TOKENS, {"collocations": False}, "collocations is an option for Sentences"),
-        (TOKENS, {"embedding": "normal"}, "embedding is an option for Sentences"),
-        (TOKENS, {"weights": "uniform"}, "weights is an option for Sentences"),
-        (Sentences.of(LINES), {"width": 2, "model": "decoder"}, "width is an option for Tokens"),
-        (
-            Sentences.of(LINES),
-            {"loss": "linear", "model": "decoder"},
-            "loss is an option for",
-        ),
-    ],
-)
-def test_options_of_the_other_kind_of_data_are_refused(data, given, said):
-    head = {"head": V} if data is TOKENS else {}
-    with pytest.raises(Unsupported, match=said):
-        train(data, steps=1, **head, **given)

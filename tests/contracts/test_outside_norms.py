@@ -7,11 +7,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import attsvm
-from attsvm import Answer, Certificate, Norm, Problem, Solver, Stack, Tokens, Unsupported, measures
+from attsvm import Answer, Certificate, Norm, Problem, Solver, Tokens, Unsupported
 from attsvm.errors import BadTokens, ConvergenceWarning
 from attsvm.norms import norm_of
-from attsvm.norms.norm import check_inputs, check_norm
-from attsvm.solvers import SOLVERS
+from attsvm.norms.norm import check_inputs
 from tests.tolerances import GAP_SPECTRUM, ROUNDING
 
 
@@ -123,33 +122,6 @@ def test_the_general_method_agrees_with_one_that_knows_the_norm():
                         rows.queries[rows.query]), C=0.3).upper, rtol=GAP_SPECTRUM)  # fmt: skip
 
 
-def test_a_norm_that_knows_cvxpy_has_a_second_opinion():
-    rows = problem()
-    ours, theirs = (attsvm.solve(rows, Weighted(), solver=s, tol=1e-4) for s in (None, "cvxpy"))
-    assert abs(ours.upper / theirs.upper - 1) <= 1e-4
-    with pytest.raises(Unsupported, match=r"does not take norm ky-fan-2: auto, general do"):
-        attsvm.solve(rows, KyFan(), solver="cvxpy")
-
-
-def test_a_norm_may_bring_its_own_method():
-    calls = []
-
-    class Own(Weighted):
-        name = "weighted-own"
-
-        def inner(self, D, Z, b, free, *, tol, W0, lam0):
-            calls.append(D.shape)
-            return SOLVED(UnitRows(D, Z, b, free), norm=self, tol=tol, W0=W0, lam0=lam0)
-
-    from attsvm.solvers.general import inner as SOLVED
-    from attsvm.solvers.unit_rows import UnitRows
-
-    assert SOLVERS["interior"].takes(Own()) and not SOLVERS["interior"].takes(Weighted())
-    best = attsvm.solve(problem(), Own()).require()
-    assert calls and best.gap <= GAP_SPECTRUM
-    assert attsvm.solve(problem(), Own(), C=0.5).require().gap <= GAP_SPECTRUM
-
-
 def test_a_norm_with_a_prox_is_solved_at_many_rows():
     class Mapped(Weighted):
         name = "weighted-prox"
@@ -157,31 +129,16 @@ def test_a_norm_with_a_prox_is_solved_at_many_rows():
         def prox(self, V, t):
             return V / (1 + t * self.scale(V) ** 2)  # of half the square: slope 1 at norm 1
 
-    draw, scale = np.random.default_rng(0), np.sqrt(1.0 + np.arange(12))
-    X, z = draw.standard_normal((45, 16, 12)), draw.standard_normal((45, 8))
-    W = draw.standard_normal((12, 8))
+    draw, scale = np.random.default_rng(0), np.sqrt(1.0 + np.arange(8))
+    X, z = draw.standard_normal((45, 16, 8)), draw.standard_normal((45, 5))
+    W = draw.standard_normal((8, 5))
     best = np.einsum("ntd,de,ne->nt", X, W, z).argmax(axis=1).tolist()
     rows, turned = (Problem.of(Tokens(K, queries=z), best) for K in (X, X / scale))
-    ours = attsvm.solve(rows, Mapped(), tol=GAP_SPECTRUM).require()
+    ours = attsvm.solve(rows, Mapped(), tol=1e-4).require()
     plain = attsvm.solve(turned)  # ‖S W‖_F over W is ‖V‖_F over V = S W
     assert ours.lower <= plain.upper and plain.lower <= ours.upper
     soft, flat = attsvm.solve(rows, Mapped(), C=1.0, tol=1e-4), attsvm.solve(turned, C=1.0)
     assert soft.require().lower <= flat.upper and flat.lower <= soft.upper
-
-
-@each
-def test_infeasible_rows_are_proved_so_in_any_norm(norm):
-    rows = Problem.from_rows([[1.0, 0.0], [-1.0, 0.0]])
-    assert attsvm.solve(rows, norm).status == "infeasible"
-
-
-def test_many_problems_and_stacks():
-    X = np.random.default_rng(5).standard_normal((3, 2, 3, 4))
-    stack = Stack(X, alpha=np.zeros((3, 2), int))
-    found = attsvm.solve_many(stack, Weighted())
-    assert [c.status for c in found] == ["optimal"] * 3
-    again = attsvm.solve_many(stack.problems(), Weighted(), solver=by_hand)
-    assert_allclose([c.lower for c in again], [c.lower for c in found], rtol=ROUNDING)
 
 
 @each
@@ -199,16 +156,6 @@ def test_saved_by_name_and_given_again(norm, tmp_path):
         back.verify(exact=True)
 
 
-def test_optimality_and_local_optima():
-    data, v = tokens(n=2, T=3, d=3, dq=2), [1.0, 0.5, -0.2]
-    norm = Weighted()
-    verdict = attsvm.optimality(data, [0, 1], v, norm)
-    assert verdict.certificate.norm is norm
-    found = attsvm.local_optima(data, v, norm)
-    assert len(found.choices) and all(o.certificate.norm is norm for _, o in found.local)
-    assert found.best.tolist() == attsvm.Selection.best(data, v).indices.tolist()
-
-
 def test_regularization_path_needs_the_normal():
     data, head = tokens(), [1.0, 0.3, 0.1, -0.4]
     path = attsvm.regpath(data, norm=Weighted(), head=head, radii=[50.0, 500.0], starts=1, scouts=4)
@@ -216,23 +163,6 @@ def test_regularization_path_needs_the_normal():
     assert path.share[-1] > 0.98
     with pytest.raises(Unsupported, match="norms that have a `normal`"):
         attsvm.regpath(data, norm=KyFan(), head=head)
-
-
-@each
-def test_measures(norm):
-    rows = problem()
-    best = attsvm.solve(rows, norm)
-    assert_allclose(measures.size(best.W, norm), norm.value(best.W))
-    share = measures.margin_share(best.W, best)
-    assert 1 - 2 * GAP_SPECTRUM <= share <= 1
-    assert measures.margin_share(-best.W, best) == 0.0
-
-
-def test_sets_and_the_relaxed_problem():
-    data = tokens(n=2, T=3)
-    choice = attsvm.solve_sets(data, [[0, 1], [0]], Weighted())
-    assert choice.certificate.norm.name == "weighted" and choice.solved >= 1
-    assert attsvm.relaxed(data, [0, 0], norm=Weighted()).m == 4
 
 
 def test_a_solver_is_a_name_a_record_or_a_function():
@@ -321,13 +251,6 @@ def test_what_breaks_the_contract_is_said(changes, sentence):
         norm_of(norm)
 
 
-def test_what_is_no_norm_is_refused():
-    with pytest.raises(Unsupported, match=r"give an object of it, KyFan\(\)"):
-        norm_of(KyFan)
-    with pytest.raises(Unsupported, match=r"a subclass of attsvm\.Norm"):
-        norm_of(3)
-
-
 def test_a_norm_of_one_shape_says_so():
     class Fixed(Weighted):
         name = "fixed"
@@ -336,11 +259,3 @@ def test_a_norm_of_one_shape_says_so():
     assert attsvm.solve(problem(), Fixed()).status == "optimal"
     with pytest.raises(BadTokens, match=r"norm fixed is for W of shape \(4, 3\)"):
         attsvm.solve(problem(dq=2), Fixed())
-
-
-def test_listed_norms_keep_the_contract_and_the_default_spread_is_safe():
-    for name in ("frobenius", "nuclear", "spectral", "max", "l1", "l1.5", "l4"):
-        norm = norm_of(name)
-        check_norm(norm)
-        for wide, tight in zip(Norm.spread(norm, (3, 4)), norm.spread((3, 4)), strict=True):
-            assert tight <= wide * (1 + ROUNDING)

@@ -73,12 +73,3 @@ def training(X: Floats, v: Floats) -> attsvm.Outcome:
     bound: attsvm.Certificate = attsvm.certify(attsvm.Problem.of(tokens, kept), "l1", own.W)
     surely: bool = own.limit.established and bound.gap < 1
     return own if surely else attsvm.outcome(path, tokens, v)
-
-
-def listed() -> dict[str, type[object]]:
-    """The types that may be subclassed or made."""
-    return {
-        "norm": attsvm.Norm, "solver": attsvm.Solver, "optimizer": attsvm.Optimizer,
-    "model": attsvm.Model,
-        "head": attsvm.Head, "loss": attsvm.Loss,
-    }  # fmt: skip

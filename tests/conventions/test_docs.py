@@ -7,8 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from attsvm._utils.version import __version__
-from tests.conventions.included import BLOCK, pages, refreshed, source
+from tests.conventions.included import pages, refreshed, source
 from tests.conventions.tree import ROOT, show, texts
 
 # Names in code spans: with the package in front, or as a member of one of the nouns.
@@ -67,13 +66,6 @@ def test_source_blocks_are_current():
     assert not stale, f"run `make docs`: the source changed under {stale}"
 
 
-def test_recipes_show_the_real_source():
-    for name in ("norm", "solver", "optimizer", "model", "head", "family"):
-        article = "an" if name[0] in "aeiou" else "a"
-        name = f"adding-{article}-{name}.md"
-        assert BLOCK.search((ROOT / "docs" / name).read_text("utf-8")), f"no source block in {name}"
-
-
 def test_named_things_exist():
     missing = {
         (page, name) for page, text in prose().items() for name in named(text) if not exists(name)
@@ -81,25 +73,12 @@ def test_named_things_exist():
     assert not missing, f"pages name what the package lacks: {sorted(missing)}"
 
 
-def test_named_files_exist():
-    missing = {
-        (page, name)
-        for page, text in prose().items()
-        for name in FILE.findall(text)
-        if not (ROOT / name).exists()
-    }
-    assert not missing, f"pages name files that are not there: {sorted(missing)}"
-
-
-def test_named_targets_exist():
+def test_named_files_and_targets_exist():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
-    missing = {
-        (page, name)
-        for page, text in prose().items()
-        for name in TARGET.findall(text)
-        if name not in targets
-    }
-    assert not missing, f"pages name targets that the Makefile lacks: {sorted(missing)}"
+    for page, text in prose().items():
+        missing = {name for name in FILE.findall(text) if not (ROOT / name).exists()}
+        missing |= set(TARGET.findall(text)) - targets
+        assert not missing, f"{page} names files or targets that are not there: {missing}"
 
 
 def test_links_lead_somewhere():
@@ -110,18 +89,6 @@ def test_links_lead_somewhere():
         if "://" not in link and not (ROOT / page).parent.joinpath(link).exists()
     }
     assert not broken, f"broken links: {sorted(broken)}"
-
-
-def test_version_is_the_same_everywhere():
-    citation = (ROOT / "CITATION.cff").read_text("utf-8")
-    changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    assert f"\nversion: {__version__}\n" in citation
-    assert re.search(r"^## \[(\d.+?)\]", changes, re.M)[1] == __version__
-
-
-def test_a_stale_block_is_seen():
-    page = "<!-- source: attsvm/_utils/version.py __version__ -->\n```python\nold = 1\n```\n"
-    assert f'\n__version__ = "{__version__}"\n' in refreshed(page)
 
 
 def test_a_missing_name_is_seen():

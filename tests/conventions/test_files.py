@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.conventions.tree import ROOT, files, show, texts
 
 # Names that say nothing about what is inside; the package attsvm._utils and its tests excepted.
@@ -42,11 +40,6 @@ def test_names_say_something():
     assert not bad, f"name these after the noun or the algorithm inside: {bad}"
 
 
-@pytest.mark.parametrize("name", ["utils.py", "attsvm/solvers/solver_utils.py", "core/problem.py"])
-def test_an_empty_name_is_seen(name):
-    assert empty_words(Path(name))
-
-
 def test_no_machine_paths():
     found = lines_with(MACHINE_PATH)
     assert not found, "paths of one machine:\n" + "\n".join(found)
@@ -55,19 +48,3 @@ def test_no_machine_paths():
 def test_nothing_is_marked_unfinished():
     found = lines_with(UNFINISHED)
     assert not found, "unfinished:\n" + "\n".join(found)
-
-
-@pytest.mark.parametrize(
-    "parts", [("", "home", "ann", "x.npz"), ("", "tmp", "x"), ("", "root", ".a")]
-)
-def test_a_machine_path_is_seen(parts):
-    path = "/".join(parts)
-    assert MACHINE_PATH.search(f"np.load('{path}')")
-    assert not MACHINE_PATH.search(f"https://example.org{path}")
-    assert not MACHINE_PATH.search(f"docs{path}")
-
-
-@pytest.mark.parametrize("word", ["TO" + "DO", "FIX" + "ME", "X" + "XX"])
-def test_an_unfinished_mark_is_seen(word):
-    assert UNFINISHED.search(f"# {word}: later")
-    assert not UNFINISHED.search(f"{word}S")

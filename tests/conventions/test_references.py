@@ -11,7 +11,6 @@ from tests.conventions.tree import ROOT, modules, show, texts
 # A key is a word with a year in it: [lawson1974nnls]. Maths in brackets has no such word.
 CITED = re.compile(r"\[([A-Za-z][A-Za-z-]*\d{4}\w*)\]")
 KEY = re.compile(r"[a-z]+\d{4}[a-z]+")
-BIBLIOGRAPHY = "attsvm.references"
 
 
 def docstrings(tree: ast.Module) -> list[str]:
@@ -72,10 +71,3 @@ def test_reference_is_well_formed(key):
     surname = reference.authors.split(",")[0].split()[-1].lower()
     assert key.startswith(surname), f"{key} does not begin with the first author, {surname}"
     assert reference.title and reference.where
-
-
-def test_what_counts_as_a_citation():
-    text = "Theory: W[i, 2024] lies in [0, 1] by [lawson1974nnls] and [Nobody1999x]."
-    assert CITED.findall(text) == ["lawson1974nnls", "Nobody1999x"]
-    tree = ast.parse('def f():\n    """One.\n\n    Theory: true.\n\n    Other."""')
-    assert unsourced({"m": tree}) == ["m: Theory: true."]

@@ -17,10 +17,10 @@ from attsvm import (
     solve,
     solve_many,
 )
-from attsvm._utils.arrays import LARGEST
 from attsvm._utils.objects import load_object
 from attsvm.certificate.certificate import certify_stack
-from tests.tolerances import EXACTLY, FORGED, GAP, ROUNDING
+from tests.conventions.tree import ROOT
+from tests.tolerances import EXACTLY, ROUNDING
 from tests.zoo import KINDS, NORMS, chosen, infeasible, known
 
 _DRAW = np.random.default_rng(5)
@@ -83,8 +83,6 @@ def test_right_hand_sides_follow_their_tokens():
         (1.0, r"b has shape \(\)"), ([1.0], r"b has shape \(1,\)"), ("b", "b has type"),
         (np.ones((4, 3)), r"b has shape \(4, 3\)"), ([1, -1, 1], r"b\[1, 0\] is -1"),
         ([1, np.nan, 1], r"b\[1\] is nan"), ([1, 1, np.inf], r"b\[2\] is inf"),
-        ([1j, 1, 1], "b has type"), ([1, [1], 1], "b is not a rectangular"),
-        ([10**400, 1, 1], "b has type"), ([1, 2 * LARGEST, 1], r"b\[1\] is 2e\+75"),
     ],
 )  # fmt: skip
 def test_bad_right_hand_sides(b, word):
@@ -127,27 +125,6 @@ def test_labels_problem():
         Problem.of_labels(TOKENS, SETS)
 
 
-def test_nothing_left_to_separate():
-    with pytest.raises(BadSelection, match="nothing is left to separate"):
-        Problem.of(TOKENS, Selection.of(TOKENS, MASK))
-
-
-@pytest.mark.parametrize("n", [1, 2])
-@pytest.mark.parametrize("T", [2, 3])
-@pytest.mark.parametrize("d", [1, 3])
-@pytest.mark.parametrize("dq", [1, 2])
-def test_small_shapes(n, T, d, dq):
-    """Separable by construction: every kept token is its input's query, the others are 0."""
-    values = np.zeros((n, T, d))
-    values[:, 0] = 1.0 + np.arange(d)
-    tokens = Tokens(values, queries=np.ones((n, dq)))
-    best = solve(Problem.of(tokens, Selection.of(tokens, [0] * n))).require()
-    # One row, repeated: its least-norm solution is the row over its squared norm.
-    row = np.outer(values[0, 0], np.ones(dq))
-    assert pytest.approx(row / (row**2).sum(), rel=GAP) == best.W
-    assert best.upper == pytest.approx(1 / np.linalg.norm(row))
-
-
 @pytest.mark.parametrize(
     "arrays",
     [
@@ -172,40 +149,20 @@ ROWS = np.array([[1.0, 0.0], [0.0, 2.0]])
     [
         ({"differences": 1.0}, "differences has shape"),
         ({"differences": [1.0, 2.0]}, "differences has shape"),
-        ({"differences": np.zeros((2, 0))}, "differences has shape"),
         ({"differences": np.zeros((0, 2))}, "no row"),
         ({"differences": [[1.0], [1.0, 2.0]]}, "differences is not a rectangular"),
-        ({"differences": [["a"]]}, "differences has type"),
         ({"differences": [[1.0, np.nan]]}, r"differences\[0, 1\] is nan"),
         ({"queries": np.ones((3, 1))}, "queries"), ({"queries": np.ones(2)}, "queries has shape"),
-        ({"queries": [[np.inf], [1]]}, r"queries\[0, 0\] is inf"),
         ({"b": [1, -1]}, r"b\[1, 0\] is -1"), ({"b": [1, 2, 3]}, "b has shape"),
         ({"ties": [[1.0]]}, "ties has width 1"), ({"ties": [["a", "b"]]}, "ties has type"),
         ({"ties": [[1.0, 0.0]], "tie_queries": np.ones((2, 1))}, "tie_queries"),
-        ({"ties": [[1.0, 0.0]], "tie_queries": np.ones((1, 2))}, "tie_queries"),
         ({"ties": [[1.0, 0.0]], "c": [1, 2]}, "c has shape"),
         ({"ties": [[1.0, 0.0]], "c": [np.nan]}, r"c\[0\] is nan"),
-        ({"ties": [[1.0, 0.0]], "c": ["a"]}, "c has type"), ({"c": [1.0]}, "c has shape"),
     ],
 )  # fmt: skip
 def test_bad_rows(arrays, word):
     with pytest.raises(BadTokens, match=word):
         Problem.from_rows(**{"differences": ROWS, **arrays})
-
-
-def test_given_rows():
-    """min ‖w‖ with w₁ ≥ 1, 2 w₂ ≥ 1 and w₁ + w₂ = 2: w = (1, 1)."""
-    problem = Problem.from_rows(ROWS, ties=[[1.0, 1.0]], c=[2.0])
-    best = solve(problem).require()
-    assert best.W.ravel() == pytest.approx([1.0, 1.0])
-    assert repr(problem) == "Problem(margins=2, ties=1, W is 2 x 1)"
-
-
-def test_wrong_shape_of_W():
-    problem = Problem.of(TOKENS, SINGLE)
-    for wrong in (np.ones(6), np.ones((2, 6)), 1.0):
-        with pytest.raises(BadTokens, match=r"this problem needs \(6, 2\)"):
-            problem.margins(wrong)
 
 
 @pytest.mark.parametrize("kind", [float, int, np.float32])
@@ -217,52 +174,11 @@ def test_a_broadcast_array_too_large_to_write_out_is_refused_at_once(kind):
         Tokens(huge[:, None])
 
 
-def drawn(B=20, n=3, T=4, d=5, *, seed=0, queries=True):
-    """A stack of unit-sphere tokens, some of them infeasible when d is small."""
-    rng = np.random.default_rng(seed)
-    X, z = rng.standard_normal((B, n, T, d)), rng.standard_normal((B, n, d))
-    return Stack(X, queries=z if queries else None, alpha=rng.integers(T, size=(B, n)))
-
-
-def alike(many, alone):
-    """Whether two certificates make the same claims up to rounding."""
-    assert many.status == alone.status
-    if alone.status == "optimal":
-        assert_allclose([many.lower, many.upper], [alone.lower, alone.upper], rtol=EXACTLY)
-        assert_allclose(many.W, alone.W, rtol=0, atol=EXACTLY * np.abs(alone.W).max())
-    else:
-        assert many.W is None and many.upper == alone.upper == np.inf and many.proof
-
-
 def same_answers(first, second):
     """Both lists hold the same bounds, matrices and multipliers, bit by bit."""
     for a, b in zip(first, second, strict=True):
         assert a.lower == b.lower and a.upper == b.upper
         assert (a.W == b.W).all() and (a.multipliers == b.multipliers).all()
-
-
-@pytest.mark.parametrize("queries", [True, False])
-@pytest.mark.parametrize("d", [2, 5])
-def test_a_stack_equals_its_problems(queries, d):
-    stack = drawn(d=d, queries=queries)
-    many = solve_many(stack)
-    assert len(many) == len(stack) == 20
-    for k, best in enumerate(many):
-        tokens = Tokens(stack.X[k], queries=stack.queries[k] if queries else None)
-        alone = solve(chosen(tokens, stack.alpha[k]))
-        alike(best, alone)
-        assert (best.problem.rows == alone.problem.rows).all()
-        assert best.verify().ok
-        assert (best.tight.tight == alone.tight.tight).all()
-    if d == 2 and not queries:
-        assert {best.status for best in many} == {"optimal", "infeasible"}
-
-
-def test_the_same_twice_and_whatever_the_company():
-    stack = drawn()
-    first = solve_many(stack)
-    same_answers(first, solve_many(stack))
-    same_answers(first[5:8], solve_many(stack.problems()[5:8]))
 
 
 @pytest.mark.parametrize("norm", ["frobenius", "nuclear", "l1.75", "max"])
@@ -282,53 +198,12 @@ def test_a_list_of_mixed_sizes_keeps_its_order(norm):
     assert solve_many([], norm) == []
 
 
-def test_stalled_members_warn_once():
-    problems = [known("nuclear", seed=s).problem for s in range(3)]
-    with pytest.warns(ConvergenceWarning, match="3 of 3 problems") as record:
-        found = solve_many(problems, "nuclear", tol=1e-16)
-    assert len(record) == 1 and [best.status for best in found] == ["stalled"] * 3
-
-
-def test_processes_give_the_same_as_one():
-    problems = [known(norm, kind, seed=1).problem for norm in ("l3", "l1") for kind in KINDS[:3]]
-    two = solve_many(problems, "l3", jobs=2)
-    same_answers(solve_many(problems, "l3"), two)
-    assert all(best.status == "optimal" and best.verify().ok for best in two)
-
-
-TWICE = """
-import numpy as np
-from attsvm import Norm
-
-class Twice(Norm):
-    name = "twice"
-
-    def value(self, W):
-        return 2 * np.linalg.norm(W, axis=(-2, -1))
-
-    def dual(self, G):
-        return np.linalg.norm(G, axis=(-2, -1)) / 2
-
-    def dual_maximizer(self, G):
-        size = np.linalg.norm(G, axis=(-2, -1), keepdims=True)
-        return np.asarray(G) / np.where(size > 0, 2 * size, 1.0)
-
-    def rounding(self, shape):
-        return 1e-12
-
-twice = Twice()
-"""
-
-
-def test_processes_know_a_norm_from_a_file(tmp_path):
-    (tmp_path / "mine.py").write_text(TWICE)
-    norm = load_object(f"{tmp_path / 'mine.py'}:twice", "a norm")
-    problems = [known("frobenius", seed=s).problem for s in range(2)]
+def test_processes_know_a_norm_from_a_file():
+    norm = load_object(f"{ROOT / 'examples/outside.py'}:ROWS", "a norm")
+    problems = [known("frobenius", kind).problem for kind in KINDS[:3]]
     two = solve_many(problems, norm, jobs=2)
     same_answers(solve_many(problems, norm), two)
-    for problem, best in zip(problems, two, strict=True):
-        assert best.status == "optimal" and type(best.norm) is type(norm)
-        assert_allclose(best.upper, 2 * solve(problem).upper, rtol=norm.tolerance)
+    assert all(best.status == "optimal" and type(best.norm) is type(norm) for best in two)
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -354,9 +229,7 @@ def test_bad_stacks_are_refused():
     for bad, match in (
         (dict(X=X[0], alpha=np.zeros((2, 3), int)), r"\(B, n, T, d\)"),
         (dict(X=X, alpha=np.zeros((2, 3))), "whole"),
-        (dict(X=X, alpha=np.zeros((3, 2), int)), "alpha has shape"),
         (dict(X=X, alpha=np.full((2, 3), 4)), "between 0 and 3"),
-        (dict(X=X, alpha=np.full((2, 3), -1)), "between 0 and 3"),
         (dict(X=X, queries=np.ones((2, 4, 5)), alpha=np.zeros((2, 3), int)), "queries has shape"),
         (dict(X=X[:, :, :1], alpha=np.zeros((2, 3), int)), "every token is kept"),
         (dict(X=X * np.nan, alpha=np.zeros((2, 3), int)), "finite"),
@@ -365,11 +238,42 @@ def test_bad_stacks_are_refused():
             Stack(**bad)
 
 
-def test_zero_rows_in_a_stack_are_exact_proofs():
-    stack = drawn(B=4)
-    X = np.array(stack.X)
-    X[2, 0] = X[2, 0, :1]  # all tokens of one input alike
-    found = solve_many(Stack(X, queries=stack.queries, alpha=stack.alpha))
-    assert [best.status for best in found] == ["optimal", "optimal", "infeasible", "optimal"]
-    assert found[2].proof == "exact" and found[2].lower == np.inf
-    assert found[0].gap <= GAP < FORGED
+def test_stalled_members_warn_once():
+    problems = [known("nuclear", seed=s).problem for s in range(3)]
+    with pytest.warns(ConvergenceWarning, match="3 of 3 problems") as record:
+        found = solve_many(problems, "nuclear", tol=1e-16)
+    assert len(record) == 1 and [best.status for best in found] == ["stalled"] * 3
+
+
+def drawn(B=20, n=3, T=4, d=5, *, seed=0, queries=True):
+    """A stack of unit-sphere tokens, some of them infeasible when d is small."""
+    rng = np.random.default_rng(seed)
+    X, z = rng.standard_normal((B, n, T, d)), rng.standard_normal((B, n, d))
+    return Stack(X, queries=z if queries else None, alpha=rng.integers(T, size=(B, n)))
+
+
+def alike(many, alone):
+    """Whether two certificates make the same claims up to rounding."""
+    assert many.status == alone.status
+    if alone.status == "optimal":
+        assert_allclose([many.lower, many.upper], [alone.lower, alone.upper], rtol=EXACTLY)
+        assert_allclose(many.W, alone.W, rtol=0, atol=EXACTLY * np.abs(alone.W).max())
+    else:
+        assert many.W is None and many.upper == alone.upper == np.inf and many.proof
+
+
+@pytest.mark.parametrize("queries", [True, False])
+@pytest.mark.parametrize("d", [2, 5])
+def test_a_stack_equals_its_problems(queries, d):
+    stack = drawn(d=d, queries=queries)
+    many = solve_many(stack)
+    assert len(many) == len(stack) == 20
+    for k, best in enumerate(many):
+        tokens = Tokens(stack.X[k], queries=stack.queries[k] if queries else None)
+        alone = solve(chosen(tokens, stack.alpha[k]))
+        alike(best, alone)
+        assert (best.problem.rows == alone.problem.rows).all()
+        assert best.verify().ok
+        assert (best.tight.tight == alone.tight.tight).all()
+    if d == 2 and not queries:
+        assert {best.status for best in many} == {"optimal", "infeasible"}

@@ -58,11 +58,6 @@ def test_other_types_are_taken_at_their_value(kind):
     assert tokens.scores(np.ones(7)) == pytest.approx(values.astype(float).sum(axis=2))
 
 
-def test_large_float32_values_are_no_overflow():
-    """1e30 squared is beyond float32, but 1e30 is not too large."""
-    assert Tokens(np.full((1, 2, 3), 1e30, np.float32)).n == 1
-
-
 def test_a_memory_map_is_kept(tmp_path):
     for kind in (np.float64, np.float32):
         map_ = np.memmap(tmp_path / "X", dtype=kind, mode="w+", shape=X.shape)
@@ -78,11 +73,9 @@ def test_a_memory_map_is_kept(tmp_path):
 @pytest.mark.parametrize(
     "X",
     [
-        1.0, "text", b"text", None, {}, {1.0}, [], [[]], [[[]]], object(), [1.0, [2.0]],
-        [[[1.0], [1.0, 2.0]]], [[["a"]]], [[[None]]], [[[1j]]], [[[10**400]]],
-        np.zeros((2, 3)), np.zeros((1, 2, 3, 4)), np.zeros((0, 3, 2)), np.zeros((2, 0, 2)),
-        np.zeros((2, 3, 0)), np.full((2, 3, 2), None), np.zeros((2, 3, 2), "V8"),
-        np.ma.masked_array(np.ones((2, 3, 2)), mask=True), (x for x in [[[1.0]]]),
+        1.0, "text", None, {}, [], [[[]]], object(), [[[1.0], [1.0, 2.0]]], [[["a"]]], [[[1j]]],
+        [[[10**400]]], np.zeros((2, 3)), np.zeros((0, 3, 2)), np.full((2, 3, 2), None),
+        np.ma.masked_array(np.ones((2, 3, 2)), mask=True),
     ],
 )  # fmt: skip
 def test_no_tokens(X):
@@ -101,15 +94,6 @@ def test_the_bad_entry_is_named(value, order, name):
     arrays = {"X": X, name: bad}
     with pytest.raises(BadTokens, match=rf"^{name}\[1, 0, 5\] is {value}".replace("+", r"\+")):
         Tokens(**arrays)
-
-
-def test_a_bad_entry_beyond_the_first_block(monkeypatch):
-    monkeypatch.setattr("attsvm._utils.arrays.BLOCK", 5)
-    bad = X.astype(np.float32)
-    bad[1, 1, 1] = np.inf
-    with pytest.raises(BadTokens, match=r"^X\[1, 1, 1\] is inf"):
-        Tokens(bad)
-    assert Tokens(X).n == 2
 
 
 @pytest.mark.parametrize("scale", [0.9 * LARGEST, 1e70, 1e-70])
@@ -132,19 +116,15 @@ def test_what_would_underflow_is_refused(scale):
 BAD = {
     "keys": [X[:1], X[0], X[:, :2], X[:, :, :0], "X", X + 1j],
     "queries": [
-        1.0, "middle", [1.0, 2.0], np.ones((3, 2)), np.ones((2, 0)), np.ones((2, 2, 1)),
-        [[1.0], [np.nan]], [[1.0], [1.0, 2.0]], [["a"], ["b"]], [[1j], [2.0]], np.ones((0, 2)),
+        1.0, "middle", np.ones((3, 2)), np.ones((2, 0)), [[1.0], [np.nan]], [[1.0], [1.0, 2.0]],
+        [["a"], ["b"]],
     ],
-    "labels": [
-        1, [1], [1, 1, 1], [0, 1], [2, 1], [1, np.nan], ["a", "b"], [1j, 1], [[1], [1]], [1, [1]]
-    ],
+    "labels": [1, [1], [0, 1], [1, np.nan], ["a", "b"], [[1], [1]]],
     "mask": [
-        1, True, [True, True], np.ones((3, 2)), [[1, 1, 1], [1]], np.full((2, 3), 2),
-        np.full((2, 3), 0.5), np.full((2, 3), np.nan), np.full((2, 3), "True"),
-        np.full((2, 3), None), np.zeros((2, 3), "V1"), np.zeros((2, 3)), [[1, 0, 0], [0, 0, 0]],
-        np.full((2, 3), 1j),
+        1, [True, True], np.ones((3, 2)), [[1, 1, 1], [1]], np.full((2, 3), 0.5),
+        np.full((2, 3), None), [[1, 0, 0], [0, 0, 0]],
     ],
-    "source": ["a", [0.5, 0], [0, 2], [-1, 0], [], [[0], [1]], [0, [1]], [None], [10**30], [1j]],
+    "source": ["a", [0.5, 0], [0, 2], [-1, 0], [], [0, [1]], [10**30]],
 }  # fmt: skip
 
 
@@ -152,12 +132,6 @@ BAD = {
 def test_what_is_refused_is_named(name, value):
     with pytest.raises(BadTokens, match=rf"\b{name}\b"):
         Tokens(X, **{name: value})
-
-
-def test_keys_may_have_another_width():
-    tokens = Tokens(X, keys=X[:, :, :4])
-    assert (tokens.d, tokens.keys.shape[2]) == (7, 4)
-    assert Problem.of(tokens, Selection.of(tokens, ALPHA)).shape == (4, 1)
 
 
 def test_self_attention_queries():
@@ -183,12 +157,6 @@ def test_masked_tokens_do_not_count(kind):
     assert np.isneginf(tokens.scores(np.ones(7))[mask == 0]).all()
 
 
-@pytest.mark.parametrize("v", [1.0, np.ones(6), np.ones((7, 1)), "v", [1j] * 7, [np.nan] * 7, None])
-def test_bad_head(v):
-    with pytest.raises(BadTokens, match="v"):
-        Tokens(X).scores(v)
-
-
 @pytest.mark.parametrize("causal", [True, False])
 def test_sequence(causal):
     """Position i of sequence s attends to its own sequence, up to i when causal."""
@@ -205,9 +173,3 @@ def test_sequence(causal):
         Problem.of(t, Selection.of(t, keep)).margins(np.ones((7, 7))) for t in (tokens, copied)
     ]
     assert margins[0] == pytest.approx(margins[1])
-
-
-def test_repr_says_the_form():
-    assert repr(Tokens(X)) == "Tokens(n=2, T=3, d=7, prompt form)"
-    ragged = Tokens(X, queries=Z, mask=np.eye(2, 3) + 1 > 0)
-    assert repr(ragged) == "Tokens(n=2, T=3, d=7, queries of width 2, ragged)"

@@ -5,7 +5,6 @@ import inspect
 import re
 from typing import get_overloads
 
-import attsvm
 from tests.site.reference import public
 
 
@@ -34,16 +33,3 @@ def test_every_public_name_has_an_example():
     assert {"attsvm.solve", "attsvm.measures.rank", "attsvm.next_token.orders"} <= set(names)
     found = without_example(names)
     assert not found, f"write an example into the docstring of {found}"
-
-
-def test_a_missing_example_is_seen():
-    class Silent(attsvm.Norm):
-        """A norm."""
-
-    def quiet():
-        """Nothing.
-
-        >>> quiet()
-        """
-
-    assert without_example({"Silent": Silent, "quiet": quiet}) == ["Silent", "quiet"]

@@ -1,6 +1,5 @@
 """The site: it builds without a warning, its links lead somewhere, nothing comes from afar."""
 
-import doctest
 import os
 import re
 import shutil
@@ -15,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from tests.conventions.tree import ROOT
-from tests.site.reference import docstrings, public_names, sources
+from tests.site.reference import public_names
 
 pytest.importorskip("sphinx", reason="the site needs the extra docs")
 
@@ -138,28 +137,11 @@ def test_every_example_of_the_gallery_has_a_picture(tmp_path):
         assert "Traceback" not in path.read_text("utf-8")
 
 
-def test_the_makers_of_pages_keep_their_examples():
-    for module in (docstrings, sources):
-        found = doctest.testmod(module)
-        assert found.attempted and not found.failed
-
-
 def test_a_bad_link_is_seen(tmp_path):
     (tmp_path / "a.html").write_text('<p id="x"><a href="a.html#x"></a><a href="#y"></a>')
     (tmp_path / "b.html").write_text('<a href="c.html"><img src="gone.png" srcset="gone.png 2x">')
     known = {path: Page(path.read_text()) for path in tmp_path.glob("*.html")}
     assert len(faults(tmp_path, known)) == 4
-
-
-def test_what_comes_from_elsewhere_is_seen():
-    page = Page(
-        '<script src="https://a.b/c.js"></script><link rel="stylesheet" href="//a.b/c.css">'
-    )
-    assert len(page.loads) == 2 and all(urlsplit(load).netloc for load in page.loads)
-    assert far("@import 'https://a.b/c.css'; p {background: url(//a.b/d.png)}") == [
-        "https://a.b/c.css",
-        "//a.b/d.png",
-    ]
 
 
 def test_without_sphinx_one_sentence_says_what_to_install(tmp_path):

@@ -22,7 +22,6 @@ PAGES = tuple(
     for name in ("index", "tutorial", "howto-arrays", "howto-optimizers", "howto-text-or-model")
 )
 PAIR = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", re.S | re.M)
-PROGRAM = re.compile(r"^```python\n", re.M)
 
 
 def said(page: str) -> list[str]:

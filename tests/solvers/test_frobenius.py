@@ -4,19 +4,14 @@ the rows alone."""
 from __future__ import annotations
 
 from math import inf
-from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import cvxpy as cp
 import numpy as np
 import pytest
 
-from attsvm import Problem, solve
 from attsvm.solvers.frobenius import coordinate_descent as coordinate
-from attsvm.solvers.frobenius import newton as frobenius_newton
 from attsvm.solvers.frobenius.newton import MEMORY, solve_large
-from attsvm.solvers.frobenius.semismooth import newton
 from tests.tolerances import GAP, ORACLE, ROUNDING
 from tests.twins import frobenius as twins
 
@@ -135,20 +130,6 @@ def test_compiled_epoch_equals_its_twin(kind: type, budget: float, omega: float)
         np.testing.assert_allclose(left, right, atol=ROUNDING * 100)
 
 
-def test_blocks_take_the_steps_of_one_query_after_the_other() -> None:
-    given = selection(75, 3, 6)
-    rows = coordinate.sort_rows(**given)
-    assert len(rows.query) > 2 * coordinate.BLOCK
-    m, sides = len(rows.b), []
-    for epoch in (coordinate._epoch, twins.epoch):
-        lam, W, active, count = np.zeros(m), np.zeros((6, 6)), np.arange(m), np.diff(rows.start)
-        order = np.arange(75)
-        epoch(rows.pools, sides_of(rows), order, active, count, inf, 2, 1.3, lam, W)
-        sides.append((lam, W))
-    for left, right in zip(*sides, strict=True):
-        np.testing.assert_allclose(left, right, atol=ROUNDING * 100)
-
-
 @pytest.mark.parametrize("ties", [0, 6])
 @pytest.mark.parametrize("seed", range(3))
 def test_known_answer(seed: int, ties: int) -> None:
@@ -182,67 +163,6 @@ def test_scaling_scales_and_row_order_and_duplicates_do_not_matter(change: float
     np.testing.assert_allclose(V * size**2, W, atol=1e-9 * np.linalg.norm(W))
 
 
-def test_float32_and_memory_mapped_keys(tmp_path: Path) -> None:
-    rows = selection(30, 8, 16, seed=4)
-    single = rows["keys"].astype(np.float32)
-    np.save(tmp_path / "keys.npy", single)
-    mapped = np.load(tmp_path / "keys.npy", mmap_mode="r")
-    W, lam = solve_rows(**rows | {"keys": mapped}, tol=1e-12)
-    assert gap(rows | {"keys": single}, W, lam) < 1e-11
-
-
-def grow(rows: Rows, key: np.ndarray, *, b: float, free: bool = False) -> Rows:
-    """The rows and one more: the new key alone, with the first row's query."""
-    more = {"hi": len(rows["keys"]), "lo": -1, "query": rows["query"][0], "b": b, "free": free}
-    grown = {name: np.append(rows[name], value) for name, value in more.items()}
-    return rows | grown | {"keys": np.vstack([rows["keys"], key])}
-
-
-def conflicting(eps: float) -> Rows:
-    """A selection and a row that is nearly the opposite of its first: norm about 1/(2 eps)."""
-    rows = selection(40, 6, 30, seed=3)
-    turned = rows["keys"][rows["lo"][0]] - rows["keys"][rows["hi"][0]]
-    return grow(rows, turned + eps * np.random.default_rng(0).standard_normal(30), b=1.0)
-
-
-@pytest.mark.parametrize("eps", [1e-3, 1e-5])
-def test_newton_ends_what_is_badly_conditioned(eps: float) -> None:
-    rows = conflicting(eps)
-    with patch.object(frobenius_newton, "newton", wraps=newton) as watched:
-        W, lam = solve_rows(**rows, tol=GAP)
-    assert watched.called and gap(rows, W, lam) < GAP
-
-
-@pytest.mark.parametrize("case", ["random", "prompt", "opposite", "ties", "soft ties"])
-def test_infeasible_is_proved_by_the_multipliers(case: str) -> None:
-    rows = selection(60, 12, 4)
-    if case == "prompt":
-        rows = selection(60, 12, 8) | {"queries": np.ones((60, 1))}
-    elif case == "opposite":
-        rows = conflicting(0.0)
-    elif case != "random":  # one row asked to be 1 and, doubled, 3; a soft margin does not help
-        rows = selection(20, 6, 16)
-        delta = rows["keys"][rows["hi"][0]] - rows["keys"][rows["lo"][0]]
-        rows = grow(rows, 2 * delta, b=3.0, free=True)
-        rows["free"][0] = True
-    A = dense(rows)
-    W, lam = solve_rows(**rows, tol=GAP, budget=2.0 if case == "soft ties" else inf)
-    assert not W.any()
-    assert lam[~rows["free"]].min() >= 0 and rows["b"] @ lam > 0
-    assert np.linalg.norm(lam @ A) < 1e-15 * (np.abs(lam) @ np.linalg.norm(A, axis=1))
-
-
-@pytest.mark.parametrize("empty", [True, False])
-def test_a_row_without_features_is_the_proof_and_nothing_asked_is_nothing_done(empty: bool) -> None:
-    rows = selection(20, 6, 16)
-    if empty:
-        rows["lo"][7] = rows["hi"][7]
-    else:
-        rows["b"] = np.zeros(100)
-    W, lam = solve_rows(**rows, tol=GAP)
-    assert not W.any() and lam.nonzero()[0].tolist() == ([7] if empty else [])
-
-
 def oracle(rows: Rows, budget: float) -> float:
     """½‖W‖² + C Σ ξ at the optimum, by cvxpy; an infinite budget allows no ξ."""
     A = dense(rows)
@@ -268,29 +188,3 @@ def test_objective_equals_the_oracle(seed: int, budget: float) -> None:
     assert rows["b"] @ lam - 0.5 * np.sum((lam @ A) ** 2) == pytest.approx(value, rel=1e-9)
     assert lam[~free].min() >= 0 and lam[~free].max() <= budget * (1 + ROUNDING)
     np.testing.assert_allclose(A[free] @ W.ravel(), rows["b"][free], atol=1e-8 * np.linalg.norm(W))
-
-
-def test_ties_can_leave_nothing_but_zero() -> None:
-    # Both entries of W are tied to 0, so every soft margin is missed by b = 1.
-    keys, index = np.array([[1.0, 0.0], [1.0, 2.0], [3.0, 1.0]]), np.arange(3)
-    rows = {"keys": keys, "queries": np.ones((1, 1)), "hi": index, "lo": index * 0 - 1,
-            "query": index * 0, "b": np.array([0.0, 0.0, 1.0]), "free": index < 2}  # fmt: skip
-    W, lam = solve_rows(**rows, tol=GAP, budget=5.0)
-    np.testing.assert_allclose(W, 0.0, atol=GAP)
-    np.testing.assert_allclose(lam, [-12.5, -2.5, 5.0], rtol=GAP)
-
-
-def test_a_large_norm_is_still_certified_where_the_small_solver_is_taken() -> None:
-    """Nearly dependent rows, least norms up to 1e4: a margin is a small share of its terms."""
-    norms = []
-    for seed in range(16):
-        rng = np.random.default_rng(seed)
-        m = int(rng.integers(6, 14))
-        rows = rng.standard_normal((m, m))
-        mixture = rows[:-1].T @ rng.dirichlet(np.ones(m - 1))
-        rows[-1] = -mixture + 1e-4 * rng.standard_normal(m)
-        best = solve(Problem.from_rows(rows, b=rng.random(m) + 0.5))
-        assert best.status == "optimal", best
-        assert best.verify(exact=True).ok
-        norms.append(best.upper)
-    assert max(norms) > 1000

@@ -52,13 +52,6 @@ def test_relaxed_solution_and_margins():
     assert best.upper < plain.lower
 
 
-def test_with_all_inputs_supporting_nothing_is_relaxed():
-    tokens, keep = joint(1.0)
-    best = solve(relaxed(tokens, keep))
-    assert_allclose(best.W.ravel(), [4 / 3, 1 / 3], atol=EXACTLY)
-    assert_allclose(best.upper**2 / 2, 17 / 18, rtol=EXACTLY)
-
-
 def test_undecided_support_is_an_error_that_names_the_input():
     # row 1 is met with equality without a multiplier, which no gap of an l3 certificate can tell
     tokens = Tokens([[[1.0, 0.0], [0.0, 0.0]], [[1.0, 4.0], [0.0, 0.0]]], labels=[1, 1])

@@ -8,7 +8,7 @@ import pytest
 
 from attsvm import ConvergenceWarning, Problem, Selection, Tokens, certify, solve
 from attsvm.norms import norm_of
-from tests.tolerances import EXACTLY, GAP, GAP_SPECTRUM, ORACLE, ROUNDING
+from tests.tolerances import EXACTLY, GAP, GAP_SPECTRUM, ORACLE
 from tests.zoo import KINDS, infeasible, known, size_in_cvxpy, sphere_tokens
 
 NORMS = ("nuclear", "spectral", "max", "l1", "l1.1", "l1.75", "l2", "l3", "l10")
@@ -92,57 +92,12 @@ def test_infeasible_rows_and_random_selections_equal_the_oracle(norm, case):
 
 
 @each
-def test_a_large_budget_gives_the_hard_margin(norm):
-    zoo = known(norm, "plain", seed=1)
-    best = solve(zoo.problem, norm, C=1e6)
-    assert best.status == "optimal"
-    assert best.upper == pytest.approx(zoo.least**2 / 2, rel=goal(norm))
-    assert zoo.problem.margins(best.W).min() >= 1 - goal(norm)
-
-
-@each
-def test_a_small_budget_is_spent_on_every_row(norm):
-    # λ = C everywhere as long as no margin comes near 1; then ‖W‖ = ‖A*λ‖_dual
-    problem, C = known(norm, "plain", seed=1).problem, 1e-3
-    best = solve(problem, norm, C=C)
-    size = norm_of(norm).dual(problem.adjoint(np.full(problem.m, C)))
-    assert best.status == "optimal"
-    assert best.upper == pytest.approx(C * problem.m - size**2 / 2, rel=goal(norm))
-    assert problem.margins(best.W).max() < 1
-    assert norm_of(norm).value(best.W) == pytest.approx(size, rel=0.1)
-
-
-@each
-def test_rows_of_zero_are_missed_at_full_price(norm):
-    D = np.array([[1.0, 0.5], [0.0, 0.0], [0.0, 0.0]])
-    problem, C = Problem.from_rows(D, b=[1.0, 2.0, 0.0]), 0.4
-    best = solve(problem, norm, C=C)
-    alone = solve(Problem.from_rows(D[:1]), norm, C=C)
-    assert best.status == "optimal"
-    assert best.multipliers[1] == C
-    assert best.upper == pytest.approx(alone.upper + 2 * C, rel=goal(norm))
-
-
-@each
 def test_ties_that_contradict_each_other_are_not_bought_off(norm):
     problem = Problem.from_rows([[1.0, 1.0]], ties=[[1.0, 0.0], [2.0, 0.0]], c=[1.0, 3.0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         best = solve(problem, norm, C=1.0)
     assert best.status == "stalled" and best.W is None and best.upper == np.inf
-
-
-@each
-@pytest.mark.parametrize("scale", [1e-6, 1e6])
-def test_scaling_the_rows_scales_the_answer(norm, scale):
-    # Δ → sΔ and C → C/s² leave W s and the value times s² unchanged
-    problem, value, _ = softened(norm, "plain", C=0.3, seed=2)
-    larger = Problem.from_rows(
-        problem.differences() * scale, problem.queries[problem.query], b=problem.b
-    )
-    best = solve(larger, norm, C=0.3 / scale**2)
-    assert best.status == "optimal"
-    assert best.upper * scale**2 == pytest.approx(value, rel=2 * goal(norm))
 
 
 @pytest.mark.parametrize("norm", ["nuclear", "max", "l1.75", "l3"])
@@ -166,46 +121,3 @@ def test_an_immense_budget_on_rows_that_cannot_be_met(norm):
     best = solve(problem, norm, C=1e12)
     assert best.status == "optimal"
     assert best.upper == pytest.approx(7e12 / 3, rel=GAP)
-
-
-@pytest.mark.parametrize("norm", ["l1.001", "l2.2", "l30", "l1000"])
-def test_extreme_exponents_end_with_valid_bounds(norm):
-    problem = random_selection()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        for C in (0.02, 0.5, 20.0):
-            best = solve(problem, norm, C=C)
-            assert best.lower <= best.upper * (1 + ROUNDING)
-            # so large a p is not held to the gap, only to a useful pair
-            assert best.gap <= (0.05 if norm == "l1000" else GAP)
-
-
-# More of them than unknowns.
-TIES = np.random.default_rng(0).standard_normal((4, 3))
-
-
-@each
-@pytest.mark.parametrize(
-    ("rows", "C", "value"),
-    [
-        ({"differences": [[1.0, 2.0], [-1.0, -2.0]]}, 0.7, 1.4),
-        ({"differences": [[1.0, 2.0], [-1.0, 0.5]], "b": [0.0, 0.0]}, 1.0, 0.0),
-        ({"differences": [[1.0, 1.0, 0.0]], "ties": TIES}, 2.0, 2.0),
-    ],
-    ids=["opposite rows", "only zero right sides", "ties"],
-)
-def test_where_zero_is_best(norm, rows, C, value):
-    best = solve(Problem.from_rows(**rows), norm, C=C)
-    assert best.status == "optimal" and best.upper == pytest.approx(value, rel=GAP, abs=0.0)
-    assert (
-        best.lower == pytest.approx(value, rel=GAP, abs=0.0) and np.abs(best.W).max() <= GAP * value
-    )
-
-
-@each
-def test_ties_alone(norm):
-    problem = Problem.from_rows(np.empty((0, 2)), ties=[[3.0, 4.0]], c=[-5.0])
-    best = solve(problem, norm, C=1.0)
-    dual = norm_of(norm).dual(np.array([[3.0], [4.0]]))
-    assert best.status == "optimal"
-    assert best.upper == pytest.approx((5 / dual) ** 2 / 2, rel=goal(norm))

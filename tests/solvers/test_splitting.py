@@ -5,13 +5,11 @@ import numpy as np
 import pytest
 
 from attsvm import ConvergenceWarning, Problem, Selection, Tokens, TooLarge, solve
-from attsvm.solvers import auto, cone, splitting
+from attsvm.solvers import auto, cone
 from attsvm.solvers import lp_interior_point as path
-from attsvm.solvers.lp_interior_point import Handover
 from benchmarks.instances import planted_20
-from tests.solvers.test_inner_solvers import sizes
 from tests.tolerances import GAP, GAP_SPECTRUM, GAP_SPLIT, ROUNDING
-from tests.zoo import size_in_cvxpy
+from tests.zoo import size_in_cvxpy, sizes
 
 SMOOTH = ("nuclear", "spectral", "l1.1", "l1.75", "l3")
 LINEAR = ("l1", "max")
@@ -81,24 +79,6 @@ def test_many_rows_go_by_splitting_to_a_small_gap(norm):
     assert best.status == "optimal" and best.gap <= GAP_SPECTRUM
     own = solve(problem, norm, tol=GAP_SPECTRUM, solver="interior")
     assert max(best.lower, own.lower) <= min(best.upper, own.upper)
-
-
-def test_a_wider_tolerance_takes_fewer_steps(monkeypatch):
-    problem, *_ = planted((60, 20, 20))
-    counts = {}
-    for tol in (1e-2, 1e-6):
-        calls = []
-        real = splitting.descend
-
-        def counted(*args, real=real, calls=calls, **options):
-            calls.append(1)
-            return real(*args, **options)
-
-        monkeypatch.setattr(splitting, "descend", counted)
-        assert solve(problem, "nuclear", tol=tol).gap <= tol
-        monkeypatch.setattr(splitting, "descend", real)
-        counts[tol] = len(calls)
-    assert 2 * counts[1e-2] <= counts[1e-6]
 
 
 @pytest.mark.parametrize("norm", EVERY)
@@ -176,19 +156,6 @@ def test_where_splitting_stalls_the_norms_own_method_goes_on():
     assert alone.lower <= best.upper and best.lower <= alone.upper
 
 
-def test_memory_mapped_keys_are_read_where_they_lie(tmp_path):
-    a = planted_20(3, (45, 16, 12), stack=1)
-    np.save(tmp_path / "keys.npy", a["X"][0].astype(np.float32))
-    mapped = np.load(tmp_path / "keys.npy", mmap_mode="r")
-    whole = Tokens(np.array(mapped), queries=a["z"][0])
-    parts = Tokens(mapped, queries=a["z"][0])
-    one, two = (
-        solve(Problem.of(t, a["alpha"][0].tolist()), "nuclear", tol=GAP_SPLIT)
-        for t in (whole, parts)
-    )
-    assert one.status == "optimal" and (one.lower, one.upper) == (two.lower, two.upper)
-
-
 @pytest.mark.parametrize("norm", ["nuclear", "l3", "l1"])
 def test_many_rows_that_no_matrix_meets_are_proved_so(norm):
     draw = np.random.default_rng(0)
@@ -219,54 +186,8 @@ def test_few_rows_that_do_not_fit_stacked_go_by_splitting(monkeypatch):
 
 
 @pytest.mark.parametrize("norm", LINEAR)
-def test_few_working_rows_grow_into_enough(norm, monkeypatch):
-    """Rows that the start leaves out, and W violates, join on the way."""
-    problem, X, z, alpha = planted((60, 20, 8))
-    monkeypatch.setattr(path, "SHARE", 1.0)
-    monkeypatch.setattr(path, "SPARE", 0)
-    joined, real = [], path._joined
-
-    def watched(u, pairs, point, values):
-        out = real(u, pairs, point, values)
-        joined.append(len(out.J) - len(point.J))
-        return out
-
-    monkeypatch.setattr(path, "_joined", watched)
-    best = solve(problem, norm, solver="splitting", tol=GAP_SPECTRUM)
-    assert sum(joined) > 0 and best.status == "optimal"
-    lower, upper = plain_bounds(norm, X, z, alpha, best)
-    assert upper / lower - 1 <= GAP_SPECTRUM
-
-
-@pytest.mark.parametrize("norm", LINEAR)
-def test_without_memory_for_the_matrix_splitting_goes_on_alone(norm, monkeypatch):
+@pytest.mark.parametrize("lost", ["fits", "_factor"])
+def test_where_the_interior_point_cannot_go_on_the_answer_is_certified(norm, lost, monkeypatch):
     problem, *_ = planted((60, 20, 8))
-    monkeypatch.setattr(path, "fits", lambda rows, k: False)
-    monkeypatch.setattr(splitting, "close_gap", lambda *a, **k: pytest.fail("not asked for"))
+    monkeypatch.setattr(path, lost, lambda *_: None)
     assert solve(problem, norm, solver="splitting", tol=GAP_SPLIT).status == "optimal"
-
-
-@pytest.mark.parametrize("norm", LINEAR)
-def test_where_no_factor_exists_the_answer_is_still_certified(norm, monkeypatch):
-    problem, *_ = planted((60, 20, 8))
-    monkeypatch.setattr(path, "_factor", lambda *a: None)
-    best = solve(problem, norm, solver="splitting", tol=GAP_SPLIT)
-    assert best.status == "optimal" and best.verify().ok
-
-
-def test_the_path_takes_over_sooner_where_more_digits_are_asked_for():
-    problem, *_ = planted((60, 20, 8))
-    calls = {}
-    for tol in (1e-1, 1e-7):
-        count, real = [], Handover.__call__
-
-        class Watched(Handover):
-            def __call__(self, lam, *, gap, epochs, stale, count=count, real=real):
-                count.append(real(self, lam, gap=gap, epochs=epochs, stale=stale))
-                return count[-1]
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(splitting, "Handover", Watched)
-            assert solve(problem, "l1", solver="splitting", tol=tol).gap <= tol
-        calls[tol] = any(count)
-    assert calls == {1e-1: False, 1e-7: True}

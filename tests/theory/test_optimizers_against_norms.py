@@ -10,7 +10,7 @@ from attsvm.solvers.solve_many import solve_many
 from tests.training.stacks import Stack, stack
 
 NORMS = ("frobenius", "max", "spectral", "nuclear", "l1")
-SEEDS = 20
+SEEDS = 7
 # (model, optimizer) and the norm in which its margin is the largest.
 OWN = {
     ("weight", "ngd"): "frobenius",

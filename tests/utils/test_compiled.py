@@ -12,7 +12,7 @@ from numba.core import event
 
 from attsvm._utils import compiled, parallel
 from attsvm._utils.compiled import njit
-from tests.utils.cold_start import CASES, HERE
+from tests.conventions.tree import ROOT
 
 PROGRAM = """
 import sys, numba
@@ -64,10 +64,6 @@ def test_compiles_where_it_cannot_cache():
     assert kernel.nopython_signatures
 
 
-def test_options_reach_numba():
-    assert njit(nogil=True)(shifted).targetoptions["nogil"]
-
-
 def test_fastmath_is_refused():
     with pytest.raises(ValueError, match="fastmath"):
         njit(fastmath=True)
@@ -81,7 +77,7 @@ def notice(patience, more="", first="", **env):
     kept = {name: value for name, value in os.environ.items() if name != "ATTSVM_QUIET"}
     program = PROGRAM.format(patience=patience, more=more, first=first)
     done = subprocess.run(
-        [sys.executable, "-c", program], env={**kept, "PYTHONPATH": str(HERE), **env}, check=True,
+        [sys.executable, "-c", program], env={**kept, "PYTHONPATH": str(ROOT), **env}, check=True,
         capture_output=True, text=True,
     )  # fmt: skip
     assert not done.stdout
@@ -104,20 +100,6 @@ def test_a_notice_comes_first_where_the_time_is_known():
 )
 def test_no_notice(patience, how):
     assert notice(patience, **how) == ""
-
-
-def test_compiling_is_told_apart():
-    @njit(cache=False)
-    def kernel(x):
-        return x + 1
-
-    with compiled.timed() as first:
-        kernel(1)
-    with compiled.timed() as second:
-        kernel(2)
-    assert first.compiling.wall > 0 and first.compiling.cpu > 0
-    assert second.compiling == compiled.Spent(0.0, 0.0)
-    assert second.run.wall > 0
 
 
 def test_the_two_parts_are_the_whole(monkeypatch):
@@ -144,24 +126,40 @@ MORE = {
     "attsvm.solvers.frobenius.coordinate": "keys in float32 or float64, which are never copied",
 }
 
-COUNT = """
-from attsvm._utils.compiled import KERNELS
+FIRST_DAY = """
 import json
-print(json.dumps({f"{k.py_func.__module__}.{k.py_func.__name__}": len(k.signatures)
-                  for k in KERNELS}))
+import numpy as np
+import attsvm
+from attsvm._utils.compiled import KERNELS
+
+def sphere(*shape):
+    x = np.random.default_rng(0).standard_normal(shape)
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+tokens, v = attsvm.Tokens(sphere(6, 8, 10), queries=sphere(6, 10), labels=np.ones(6)), sphere(10)
+attsvm.solve(attsvm.Problem.of(tokens, attsvm.Selection.best(tokens, v)))
+attsvm.train(tokens, head=v, steps=200)
+many = attsvm.Stack(sphere(9, 6, 8, 10), queries=sphere(9, 6, 10), alpha=np.zeros((9, 6), int))
+attsvm.solve_many(many)
+few = attsvm.Tokens(sphere(4, 4, 5), queries=sphere(4, 5), labels=np.ones(4))
+attsvm.local_optima(few, sphere(5))
+counts = {f"{k.py_func.__module__}.{k.py_func.__name__}": len(k.signatures) for k in KERNELS}
+print(json.dumps(counts))
 """
 
 
-def test_each_kernel_is_compiled_for_one_kind_of_arguments(tmp_path):
-    # From an empty cache: a kernel that is loaded does not say what its parts were compiled for.
-    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(HERE)}
-    program = CASES["solve, train, many, optima"] + "call()\n" + COUNT
+# From an empty cache: a kernel that is loaded does not say what its parts were compiled for.
+@pytest.mark.parametrize("empty", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_each_kernel_is_compiled_for_one_kind_of_arguments(tmp_path, empty):
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    if empty:
+        env["NUMBA_CACHE_DIR"] = str(tmp_path)
     done = subprocess.run(
-        [sys.executable, "-c", program], env=env, cwd=tmp_path, check=True, capture_output=True,
+        [sys.executable, "-c", FIRST_DAY], env=env, cwd=tmp_path, check=True, capture_output=True,
         text=True,
     )  # fmt: skip
     counts = json.loads(done.stdout.splitlines()[-1])
-    assert sum(counts.values()) > 10
+    assert sum(counts.values()) > (10 if empty else 3)
     twice = {name: n for name, n in counts.items()
              if n > 1 and name.rpartition(".")[0] not in MORE}  # fmt: skip
     assert not twice
@@ -176,9 +174,3 @@ def test_the_threads_come_back(monkeypatch):
         assert count == [1]
         raise ZeroDivisionError
     assert count == [4]
-
-
-def test_another_library_is_left_alone(monkeypatch):
-    monkeypatch.setattr(parallel, "_switches", lambda: [])
-    with parallel.one_thread():
-        pass

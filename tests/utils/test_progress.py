@@ -30,13 +30,6 @@ def test_nobody_watching_a_file_is_told_anything(monkeypatch, late):
         assert told is None
 
 
-def test_short_work_shows_no_bar(monkeypatch):
-    terminal = watched(monkeypatch)
-    with progress.bar("rows", late=True) as told:
-        told(0.5, "gap 1e-2")
-    assert terminal.getvalue() == ""
-
-
 def test_long_work_shows_how_things_stand(monkeypatch):
     terminal = watched(monkeypatch)
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
@@ -52,12 +45,6 @@ def test_inside_a_turning_sign_the_words_go_there(monkeypatch):
         told(0.25, "gap 1e-3")
         assert "gap 1e-3, 25 %" in str(progress._sign.status)
     assert progress._sign is None
-
-
-def test_the_share_is_counted_in_digits():
-    assert progress.share_of_gap(1.0, 1e-3, 1e-6) == pytest.approx(0.5)
-    assert progress.share_of_gap(1.0, 1e-7, 1e-6) == 1.0
-    assert progress.share_of_gap(float("inf"), 1.0, 1e-6) == 0.0
 
 
 def test_a_bar_inside_another_is_silent(monkeypatch):

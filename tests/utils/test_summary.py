@@ -16,8 +16,7 @@ WILD = [
 
 
 @pytest.mark.parametrize("word", WILD)
-@pytest.mark.parametrize("rows", [0, 1, 3, 1000])
-@pytest.mark.parametrize("facts", [0, 1, 60])
+@pytest.mark.parametrize(("rows", "facts"), [(0, 0), (1, 60), (3, 1), (200, 60)])
 def test_text_stays_within_a_screen(word, rows, facts):
     table = {f"{word}{k}": [word] * rows for k in range(40)} if rows else {}
     card = Summary(

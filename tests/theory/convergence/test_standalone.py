@@ -248,8 +248,14 @@ def forged(folder, tmp_path_factory) -> list[Path]:
     return out
 
 
-def test_forgeries_are_refused(forged):
+# One in so many forgeries, of all cases; the package takes others than the checker.
+some = pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
+
+
+@some
+def test_forgeries_are_refused(forged, step):
     assert len(forged) >= 25 * len(CASES)
+    forged = forged[::step]
     code, lines = judged(*forged)
     assert code == 5
     passed = [file.stem for file, line in zip(forged, lines, strict=True) if line.startswith("OK")]
@@ -258,8 +264,9 @@ def test_forgeries_are_refused(forged):
     assert not odd, "\n".join(odd)
 
 
-def test_the_package_refuses_forgeries_too(forged):
-    passed = [file.stem for file in forged if confirmed(file)]
+@some
+def test_the_package_refuses_forgeries_too(forged, step):
+    passed = [file.stem for file in forged[1::step] if confirmed(file)]
     assert not passed, "\n".join(passed)
 
 
