@@ -186,12 +186,12 @@ def package_hash() -> str:
 
 
 def _sources(place: Traversable) -> Iterator[bytes]:
-    """The Python files of a folder, which may be inside a zip, in order of their names."""
+    """The Python and TOML files of a folder, which may be inside a zip, in order of their names."""
     if not place.is_dir():
         yield place.read_bytes()
         return
     for entry in sorted(place.iterdir(), key=lambda entry: entry.name):
-        if entry.name.endswith(".py") or (entry.is_dir() and "." not in entry.name):
+        if entry.name.endswith((".py", ".toml")) or (entry.is_dir() and "." not in entry.name):
             yield from _sources(entry)
 
 
