@@ -11,7 +11,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats, Ints
 from attsvm._utils.files import finite
 from attsvm._utils.progress import bar
-from attsvm._utils.result import Result, Summary, Table, frame_of
+from attsvm._utils.result import Result, Summary, Table
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.inspection.capturing import LayerStates, Run
 from attsvm.inspection.config import InspectionConfig
@@ -122,7 +122,9 @@ class InspectedHead(Result):
     @property
     def queries(self) -> Any:
         """A row per query (pandas): what it chooses, the margin, and what is certified."""
-        return frame_of(self.columns)
+        import pandas
+
+        return pandas.DataFrame(self.columns)
 
     def sentence(self) -> str:
         """What is said of its norm, with the number of queries it holds for."""

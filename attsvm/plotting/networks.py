@@ -270,7 +270,7 @@ def pattern_figure(found: Any, *, look: str = "screen") -> Picture:
         image = ax.imshow(shades, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
         for row, key in enumerate(found.selected):
             firm = found.table["key_radius"][row] > 0
-            kind = {"edgecolor": "#d55e00", "linestyle": "-" if firm else ":"}
+            kind: dict[str, Any] = {"edgecolor": "#d55e00", "linestyle": "-" if firm else ":"}
             ax.add_patch(Rectangle((key - 0.5, row - 0.5), 1, 1, fill=False, **kind))
         if L <= 60:
             ax.set_xticks(range(L), found.tokens, rotation=90)

@@ -9,11 +9,11 @@ import pytest
 import attsvm
 from attsvm import inspection
 from attsvm.inspection.models import PACKAGES, SMILES, package_folders
-from tests.inspection.test_capture import minilm
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 from tests.inspection import tiny  # noqa: E402
+from tests.inspection.test_capture import minilm  # noqa: E402
 
 
 def test_a_saturated_positional_head_and_a_sink_of_minilm():
