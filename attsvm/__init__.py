@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from attsvm.certificate import Certificate
     from attsvm.certificate.certificate import Tight
     from attsvm.certificate.verify import Check
+    from attsvm.inspection import inspect
     from attsvm.next_token.sentences import Sentences, embedding_of
     from attsvm.next_token.text import read_sentences
     from attsvm.next_token.training.train import Stages, two_stages
@@ -57,6 +58,7 @@ _PUBLIC = {
     "certificate": ("Certificate",),
     "certificate.certificate": ("Tight",),
     "certificate.verify": ("Check",),
+    "inspection": ("inspect",),
     "next_token.sentences": ("Sentences", "embedding_of"),
     "next_token.text": ("read_sentences",),
     "next_token.training.train": ("Stages", "two_stages"),
@@ -126,6 +128,8 @@ __all__ = [
     "regpath",
     "RegPath",
     "measures",
+    # Trained transformers.
+    "inspect",
     # Sentences.
     "next_token",
     "Sentences",

@@ -30,8 +30,7 @@ same = {
     "keys": keys,
     "queries": keys[np.arange(n), positions],
     "key_factor": np.eye(d),
-    "value_factor": np.eye(d),
-    "value_shift": np.zeros(d),
+    "values": keys,
     "valid": np.ones((n, T), dtype=bool),
     "ids": ids,
     "special": ids == 0,
@@ -40,9 +39,9 @@ same = {
 }
 heads = enumerate((first, before, partner))
 views = [View(layer=0, head=k, query_factor=W, **same) for k, W in heads]
-found = inspect_views(views, plan=InspectionConfig(fit=80, test=160, draws=3, nuclear_draws=-1))
-for row, record in enumerate(found.records):
-    print(f"{record['kind']}: best rule {record['rule']!r}; {found.sentence(row)}")
+found = inspect_views(views, config=InspectionConfig(fit=80, test=160, draws=3, nuclear_draws=-1))
+for head in found.heads:
+    print(f"{head.record['kind']}: best rule {head.record['rule']!r}; {head.sentence()}")
 
 fields = {
     "best one-line rule": "rule_agreement",

@@ -49,7 +49,7 @@ def hunt_command(
     seed : N
         Which instances are drawn.
     out : FOLDER
-        Folder of the record; a hunt there goes on.
+        A new folder for the record.
     """
     if list_:
         _list(json_)

@@ -17,8 +17,6 @@ _LEVEL = 12
 _REASONS = 5  # of each kind
 _QUERIES = 15
 _LETTERS = 30  # of a word in a table
-# The faults that --ties allows: counted, not listed.
-_TIES = ("contradiction", "cycle")
 
 
 @command("text.txt --prose --lower --json")
@@ -32,8 +30,6 @@ def sentences_command(
     strip_punctuation: bool = False,
     shortest: int | None = None,
     query: str | None = None,
-    length: int | None = None,
-    ties: bool = False,
     figure: Path | None = None,
     style: str = "screen",
     force: bool = False,
@@ -50,10 +46,6 @@ def sentences_command(
     -------------
     query : TOKEN
         Show the order of this token in full.
-    length : N, at least 2
-        Count what is decided up to this many tokens.
-    ties
-        Take several labels and cycles as ties; count them.
 
     Output
     ------
@@ -84,7 +76,7 @@ def sentences_command(
             raise BadTokens(f"{file} has no sentence, only collocations: there is nothing to draw")
         token = None if query is None else _find_query(query, data, every)
     with working(f"solving the problems of {len(every)} queries"):
-        report = describe_sentences(found, every, query=token, length=length, ties=ties)
+        report = describe_sentences(found, every, query=token)
     if figure is not None:
         from attsvm.plotting.hasse import draw_order, draw_orders
 
@@ -126,10 +118,9 @@ def _show(report: dict[str, Any]) -> list[Any]:
     name = plain(Path(report["file"]).name)
     shown: list[Any] = [facts(f"sentences of {name}", _facts(report))]
     for kind, number in report["faults"].items():
-        if report["ties"] is None or kind not in _TIES:
-            reasons = [one["message"] for one in report["reasons"] if one["kind"] == kind]
-            shown += [f"{kind}: {plain(message)}" for message in reasons[:_REASONS]]
-            shown += [f"{kind}: {number - _REASONS} more"] if number > _REASONS else []
+        reasons = [one["message"] for one in report["reasons"] if one["kind"] == kind]
+        shown += [f"{kind}: {plain(message)}" for message in reasons[:_REASONS]]
+        shown += [f"{kind}: {number - _REASONS} more"] if number > _REASONS else []
     orders = report["orders"]
     largest = orders if len(orders) <= _QUERIES else sorted(orders, key=lambda o: -o["tokens"])
     if orders:
@@ -176,13 +167,6 @@ def _facts(report: dict[str, Any]) -> dict[str, Any]:
     prefixes = f"{many(lacking, 'sentence')} without a prefix" if lacking else "prefix-closed"
     inside = "outside" if report["outside"] or lacking else "inside"
     shown["paper's premises"] = "; ".join([inside, *report["outside"], prefixes])
-    if ties := report["ties"]:
-        shown["ties"] = (
-            f"{many(ties['contexts'], 'context')} with several labels; "
-            f"{many(ties['queries'], 'query')} with cycles; {ties['tied_tokens']} tokens in "
-            f"{ties['tied_components']} tied components (largest {ties['largest']}) of "
-            f"{ties['components']}"
-        )
     solved = report["solved"]
     for name, matrix in (("attention", "W_kq"), ("decoder", "W_ov")):
         if solved[name] is not None:
@@ -220,16 +204,11 @@ def conclude(report: dict[str, Any]) -> str:
         )
     if not report["ordered_queries"]:
         return f"{first} Training attention learns nothing: no token is above another."
-    ties = "" if report["status"] == "realizable" else "With --ties, "
+    ties = "" if report["status"] == "realizable" else "With train --ties, "
     second = (
         f"{ties}attention learns an order of tokens for {report['ordered_queries']} of "
         f"{many(report['queries'], 'query')}"
     )
-    if seen := report["solved"]["coverage"]:
-        second += (
-            f" and decides {100 * seen['decided']:.1f} % of all sentences of 2 to {seen['length']} "
-            f"tokens that end in one of them (the orders alone {100 * seen['ordered']:.1f} %)"
-        )
     return f"{first} {second[0].upper()}{second[1:]}."
 
 

@@ -123,8 +123,8 @@ def train_command(
         zero, normal:STD, uniform, or file: its arrays p0, W0, K0, Q0, v0.
     norm : NAME, default: that of the limit
         Compare in this norm, a name or FILE.py:NAME.
-    until : SHARE
-        End at this certified margin share; or proved: at a proof.
+    until : STATE
+        proved: end where convergence is proved.
     resume : FILE
         Go on from a saved path, --steps further.
 

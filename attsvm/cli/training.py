@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import typer
 
+from attsvm._utils.expected import one_of
 from attsvm._utils.objects import is_outside, load_object
 from attsvm._utils.progress import bar, working
 from attsvm.api import train
@@ -24,8 +25,7 @@ from attsvm.cli.problem_file import Archive, read_training_file
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.theory.comparison import ComparedRun, compare
 from attsvm.theory.convergence.prover import Since, proved_since, until_proved
-from attsvm.theory.limits import predict
-from attsvm.theory.outcome import Outcome, outcome, until_margin_share
+from attsvm.theory.outcome import Outcome, outcome
 from attsvm.training.config import choose_parts, rate_of
 from attsvm.training.heads import Head, head_of
 from attsvm.training.losses import Loss
@@ -277,29 +277,15 @@ def _until(
     asked: Mapping[str, Any],
     config: Mapping[str, Any],
 ) -> Any:
-    """What ends the run early: a proof that it converges, or a certified locally optimal selection
-    with this margin share; None where nothing is asked."""
+    """A proof of convergence as the end of the run, where it is asked for."""
     until = asked["until"]
     if until is None:
         return None
+    one_of(until, ("proved",), "--until")
     if head is None or (isinstance(head, Head) and head.vector is None):
         raise Unsupported(f"--until {until} needs a fixed linear prediction head")
-    if until == "proved":
-        form = model_of(parts["model"])
-        return until_proved(archive.tokens, head, {**config, "loss": parts["loss"]}, model=form)
-    try:
-        share = float(until)
-    except ValueError as error:
-        raise Unsupported(f"--until is {until!r}: it is a margin share, or proved") from error
-    limit = predict(parts["model"], parts["optimizer"])
-    norm = limit.norm if asked["norm"] is None else asked["norm"]
-    if norm is None:
-        said = f"{limit.model}, {limit.optimizer}"
-        raise Unsupported(f"--until {until} needs a predicted norm, which {said} has not")
-    if not 0 < share < 1:
-        raise Unsupported(f"--until is {share:g}: a share lies between 0 and 1")
     form = model_of(parts["model"])
-    return until_margin_share(archive.tokens, head, norm=norm, share=share, model=form)
+    return until_proved(archive.tokens, head, {**config, "loss": parts["loss"]}, model=form)
 
 
 def _read_tokens(asked: Mapping[str, Any]) -> Archive:

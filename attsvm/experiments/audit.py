@@ -206,7 +206,7 @@ class _Audit:
             return
         mine = {self._key(chunk, s) for chunk, seed in self.drawn for s in (seed, EXAMPLE)}
         old = self.rows[np.array([key[:-1] in mine for key in self.rows.index], dtype=bool)]
-        new = self._indexed(joined(self.again, self.name))
+        new = self._indexed(joined(self.again))
         words = [f"the row {_said(new, k)} is missing" for k in new.index.difference(old.index)]
         words += [f"the row {_said(old, k)} is invented" for k in old.index.difference(new.index)]
         both = old.index.intersection(new.index)

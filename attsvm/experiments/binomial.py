@@ -16,12 +16,10 @@ def interval(successes: int, trials: int, level: float = 0.95) -> tuple[float, f
     >>> low, round(high, 4)
     (0.0, 0.3085)
     """
-    from scipy.special import betaincinv
+    from scipy.stats import binomtest
 
-    tail, k, n = (1.0 - level) / 2, successes, trials
-    low = float(betaincinv(k, n - k + 1, tail)) if k > 0 else 0.0
-    high = float(betaincinv(k + 1, n - k, 1.0 - tail)) if k < n else 1.0
-    return low, high
+    found = binomtest(successes, trials).proportion_ci(level, method="exact")
+    return float(found.low), float(found.high)
 
 
 def chance(first: tuple[int, int], second: tuple[int, int]) -> float:

@@ -42,12 +42,13 @@ def sphere(
     equal_scores: all but an input's best token share one score. queries: "free", or "first" for
     each input's first token.
     """
-    from attsvm.experiments.studies.shared.random_instances import stacked
+    from attsvm.experiments.studies.shared.random_instances import drawn
 
     shape = sized(n, T, d)
     if queries not in ("free", "first"):
         raise Unsupported(f'queries is {queries!r}: it is "free" or "first"')
-    return Drawn(*stacked(shape, list(seeds), equal_scores=equal_scores, queries=queries))
+    pairs = [drawn(shape, s, equal_scores=equal_scores, queries=queries) for s in seeds]
+    return Drawn([t for t, _ in pairs], np.stack([v for _, v in pairs]))
 
 
 def gaussian(

@@ -129,12 +129,7 @@ def median_interval(ordered: Floats, level: float = LEVEL) -> tuple[float, float
 
 def _mean(values: Any) -> tuple[float, float, float]:
     """The mean of numbers, and two standard errors on either side."""
-    numbers = np.asarray(values, dtype=float)
-    numbers = numbers[~np.isnan(numbers)]
-    if not len(numbers):
-        return np.nan, np.nan, np.nan
-    mean = float(numbers.mean())
-    error = 2 * float(numbers.std(ddof=1)) / np.sqrt(len(numbers)) if len(numbers) > 1 else 0.0
+    mean, error = values.mean(), 2 * np.nan_to_num(values.sem())
     return mean, mean - error, mean + error
 
 

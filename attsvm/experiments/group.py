@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Floats, Ints
+from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, Unsupported
@@ -23,11 +23,17 @@ from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.measures import correlation, margin_share
+from attsvm.training.heads import head_of
+from attsvm.training.losses import loss_of
 from attsvm.training.models import model_of
 from attsvm.training.models.gradient.batch import Batch
+from attsvm.training.models.model import Evaluation, evaluate
 from attsvm.training.optimizers.optimizer import Blocks
 from attsvm.training.path import Path
 from attsvm.training.task import begin, shapes_of
+
+# What a measure may return in place of columns: parts of the table, each with columns of its own.
+Parts = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +173,26 @@ def share(W: Floats, certificate: Certificate | None) -> float:
     if certificate is None or certificate.W is None or not np.any(W):
         return float("nan")
     return float(margin_share(W, certificate))
+
+
+def thinned(steps: Ints | Floats, most: int = 40) -> Ints:
+    """The places of up to `most` records, evenly spread, the first and the last included."""
+    return np.unique(np.linspace(0, len(steps) - 1, min(most, len(steps))).round().astype(int))
+
+
+def evaluate_at(
+    tokens: Tokens, v: Floats, W: Floats, *, model: str = "weight", loss: str = "logistic"
+) -> Evaluation:
+    """Loss, gradient and attention of one instance at several weights, or prompts, (R, ...)."""
+    block = "p" if model == "prompt" else "W"
+    batch = Batch.of([tokens] * len(W))
+    return evaluate(model_of(model), {block: W}, batch, head_of(v, tokens.d), loss_of(loss))
+
+
+def share_among(yes: Bools, among: Bools) -> Floats:
+    """The share of `yes` among some inputs, of the last axis; nan of none."""
+    with np.errstate(invalid="ignore"):
+        return (yes & among).sum(axis=-1) / among.sum(axis=-1)
 
 
 def selected_by(tokens: Tokens, W: Floats) -> Ints:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from attsvm.errors import Unsupported
-from attsvm.experiments.group import Group, cosine, gaps_of, norms_of, share
+from attsvm.experiments.group import Group, cosine, gaps_of, norms_of, share, share_among
 from attsvm.problem.selection import Selection
 from attsvm.theory.optima import verdict_on
 from attsvm.theory.outcome import DECIDED
@@ -89,19 +89,13 @@ def kept_tokens(
     ]
     return {
         "flipped": flips.sum(axis=1),
-        "clean_relevant": _share(same, ~flips),
-        "flipped_relevant": _share(same, flips),
+        "clean_relevant": share_among(same, ~flips),
+        "flipped_relevant": share_among(same, flips),
         "separable": np.array([np.isfinite(c.upper) for c in found]),
         "fresh": np.array(shares),
         "least_norm": norms_of(found),
         "gap": gaps_of(found),
     }
-
-
-def _share(same: Any, among: Any) -> Any:
-    """The share of `same` among some inputs of each instance; nan of none."""
-    count = among.sum(axis=1)
-    return np.where(count > 0, (same & among).sum(axis=1) / np.maximum(count, 1), np.nan)
 
 
 def batch_ends(group: Group, batch: int = 1, scale: str = "own") -> dict[str, Any]:

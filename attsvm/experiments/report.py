@@ -17,6 +17,7 @@ from attsvm._utils.files import parse_json, write_text, writing_to
 from attsvm._utils.version import __version__
 from attsvm.errors import BadTokens
 from attsvm.experiments.runner import PAGE, RESULTS, Record
+from attsvm.experiments.study import PAPERS
 from attsvm.plotting.html import LARGEST, picture, render
 from attsvm.references import REFERENCES
 
@@ -56,13 +57,8 @@ MEANING = {
 }
 # What fails is of two kinds.
 FAILING = {False: "Statements of papers that fail", True: "Questions of ours, answered no"}
-# Letter -> key of the paper in the bibliography.
-PAPERS = {
-    "A": "tarzanagh2023maxmargin",
-    "B": "tarzanagh2023svm",
-    "C": "julistiono2024mirror",
-    "D": "huang2024nexttoken",
-}
+# What the page is searched for.
+_SEARCHED = ("id", "title", "statement", "reason", "differs", "theorem")
 # Characters for all figures together, so that the page stays easy to send.
 FIGURES = 6_500_000
 
@@ -125,8 +121,12 @@ def render_report(folder: Path, records: list[Record]) -> str:
         many=lambda count, noun: many(count) if noun == "study" else f"{count:,} {noun}s",
         verdict_for=verdict_for, failing_words=failing_words, kind_words=kind_words,
         is_different=is_different, judged_words=judged_words,
-        search_words=_search_words, facts=_facts, rerun_command=rerun_command,
-        config_of=_config_of,
+        search_words=lambda record: " ".join(str(record.get(n, "")) for n in _SEARCHED).lower(),
+        facts=_facts, rerun_command=rerun_command,
+        config_of=lambda record: "\n".join(
+            f"{name} = {json.dumps(record[name], ensure_ascii=False)}"
+            for name in ("seeds", "first", "grid", "run", "thresholds") if record.get(name)
+        ),
         met_words=lambda met: {True: "met", False: "not met"}.get(met, "reported"),
         met_style=lambda met: {True: "holds", False: "fails"}.get(met, "noted"),
     )  # fmt: skip
@@ -207,17 +207,6 @@ def rerun_command(record: Record) -> str:
     if source.endswith(".toml") or source.startswith("sweep "):
         return f"attsvm sweep {source.removeprefix('sweep ')}{quick}"
     return f"attsvm reproduce {source or record['id']}{quick}"
-
-
-def _search_words(record: Record) -> str:
-    names = ("id", "title", "statement", "reason", "differs", "theorem")
-    return " ".join(str(record.get(name, "")) for name in names).lower()
-
-
-def _config_of(record: Record) -> str:
-    names = ("seeds", "first", "grid", "run", "thresholds")
-    told = {name: record[name] for name in names if record.get(name)}
-    return "\n".join(f"{name} = {json.dumps(v, ensure_ascii=False)}" for name, v in told.items())
 
 
 def _facts(record: Record) -> list[tuple[str, Any]]:

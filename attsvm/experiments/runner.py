@@ -57,7 +57,6 @@ from attsvm.experiments.group import Group
 from attsvm.experiments.study import (
     RUN,
     BadStudy,
-    Check,
     Study,
     family_of,
     judge,
@@ -187,12 +186,12 @@ def package_hash() -> str:
 
 
 def _sources(place: Traversable) -> Iterator[bytes]:
-    """The Python files of a folder, in order of their names."""
+    """The Python and TOML files of a folder, which may be inside a zip, in order of their names."""
     if not place.is_dir():
         yield place.read_bytes()
         return
     for entry in sorted(place.iterdir(), key=lambda entry: entry.name):
-        if entry.name.endswith(".py") or (entry.is_dir() and "." not in entry.name):
+        if entry.name.endswith((".py", ".toml")) or (entry.is_dir() and "." not in entry.name):
             yield from _sources(entry)
 
 
@@ -253,11 +252,6 @@ def _read_part(folder: Path, chunk: Chunk) -> tuple[Columns, float] | None:
     if str(found.pop(_NAME, "")) != chunk.name:
         return None
     return found, float(found.pop(_SECONDS))
-
-
-def _write_part(folder: Path, chunk: Chunk, columns: Columns, seconds: float) -> None:
-    about = {_NAME: np.str_(chunk.name), _SECONDS: np.float64(seconds)}
-    write_arrays(_part_file(folder, chunk), {**about, **columns}, force=True)
 
 
 def read_record(folder: Path, name: str) -> Record | None:
@@ -326,6 +320,8 @@ def run_studies(
     watch, say : callable, optional
         watch(id, state) is called at every change, say(sentence) for what a reader should know.
     """
+    from attsvm.experiments.studies import studies as known_studies
+
     folder = Path(out)
     speak = say or (lambda sentence: None)
     chosen = engine_of(engine, replace(asked or ExecutorConfig(), folder=folder / "jobs"))
@@ -341,14 +337,8 @@ def run_studies(
         with closing(map_tasks(measure_chunk, run.left(), chosen, retries=retries)) as results:
             for chunk, measured in results:
                 run.end(chunk, measured)
-        records = {record["id"]: record for record in gather(folder, _order())}
+        records = {record["id"]: record for record in gather(folder, known_studies())}
     return [records[plan.id] for plan in plans if plan.id in records]
-
-
-def _order() -> Iterable[str]:
-    from attsvm.experiments.studies import studies
-
-    return studies()
 
 
 class _Run:
@@ -406,7 +396,9 @@ class _Run:
                 raise measured.cause
             self.failed.setdefault(chunk.study, measured.error)
         else:
-            _write_part(self.folder, chunk, *measured)
+            columns, seconds = measured
+            about = {_NAME: np.str_(chunk.name), _SECONDS: np.float64(seconds)}
+            write_arrays(_part_file(self.folder, chunk), {**about, **columns}, force=True)
         missing, total = self.missing[chunk.study], len(self.chunks[chunk.study])
         missing.discard(chunk.name)
         if missing:
@@ -454,7 +446,7 @@ class _Run:
                 raise BadTokens(f"{_part_file(self.folder, chunk)} cannot be read: run it again")
             parts.append(with_point(plan, chunk, found[0]))
             seconds += found[1]
-        return joined(parts, f"{plan.id}"), seconds
+        return joined(parts), seconds
 
     def _describe(self, plan: Study, chunks: list[Chunk]) -> Record:
         """What a record says of the study and of how it was run."""
@@ -501,19 +493,15 @@ def judged(whole: Study, plan: Study, columns: Columns) -> Record:
     verdict, reason = verdict_of(whole, plan, found)
     return {
         "verdict": verdict,
-        "checks": [describe(check) for check in found.checks],
+        "checks": [
+            {**asdict(c), "seen": c.seen if np.isfinite(c.seen) else str(c.seen)}
+            for c in found.checks
+        ],
         "premises": found.premises.text,
         "judged": found.premises.judged,
         "gap": found.premises.gap,
         "reason": reason,
     }
-
-
-def describe(check: Check) -> dict[str, Any]:
-    """The check as JSON can hold it; numbers that are not finite become texts."""
-    out = asdict(check)
-    out["seen"] = check.seen if np.isfinite(check.seen) else str(check.seen)
-    return out
 
 
 def draw(folder: Path, plan: Study, columns: Columns) -> bool:

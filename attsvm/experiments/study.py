@@ -49,6 +49,13 @@ RUN: dict[str, Any] = {
     "init": "default",
     "start": 0,
 }
+# Letter of an id -> key of the paper in the bibliography.
+PAPERS = {
+    "A": "tarzanagh2023maxmargin",
+    "B": "tarzanagh2023svm",
+    "C": "julistiono2024mirror",
+    "D": "huang2024nexttoken",
+}
 MOST = 10**9
 # The seed of rows about a published example, which are the same in every chunk.
 EXAMPLE = -1
@@ -85,17 +92,34 @@ def info(what: str, seen: float) -> Check:
     return Check(what, float(seen), "", None)
 
 
+def mostly(what: str, wins: Iterable[bool]) -> Check:
+    """The check that more than half of the runs win, beyond chance: a sign test at 1 %.
+
+    Where more than half of fewer than 20 runs win, and chance would do as much, it is not judged.
+    """
+    from scipy.stats import binomtest
+
+    each = [bool(win) for win in wins]
+    count, total = sum(each), len(each)
+    chance = binomtest(count, total, alternative="greater").pvalue if total else math.nan
+    check = at_most(f"{what}: {count} of {total} runs, sign test", chance, 0.01)
+    if check.met or total >= 20 or (total and 2 * count <= total):
+        return check
+    return info(f"{check.what}, too few to say", check.seen)
+
+
 @dataclass(frozen=True)
 class Premises:
     """What was verified of the instances before judging.
 
     judged: how many instances meet the premises; 0 leaves the study undecided. text: the premises
-    with their counts. gap: the largest certified gap of the solutions used, 0 where none is used.
+    with their counts. gap: the largest certified gap of the solutions used; that of the table's
+    column `gap` where it is not given, 0 without one.
     """
 
     judged: int
     text: str
-    gap: float = 0.0
+    gap: float | None = None
 
 
 @dataclass(frozen=True)
@@ -106,6 +130,8 @@ class Note:
 
 
 Found = Check | Premises | Note
+# What checks yield.
+Checks = Iterator[Found]
 
 
 @dataclass(frozen=True)
@@ -138,14 +164,17 @@ class Study:
         Where the statement was read.
     measure : callable or str or tuple of str
         ``measure(group, **parameters) -> {column: values}``: one value per instance, or, with a
-        column ``seed`` among them, any number of rows; the seed EXAMPLE marks rows about a
-        published example. Names are those of `measures.MEASURES`.
+        column ``seed`` among them, any number of rows, or a list of such parts, in which a single
+        value stands for every row; the seed EXAMPLE marks rows about a published example. Names
+        are those of `measures.MEASURES`.
     checks : callable, optional
         ``checks(table, thresholds)`` yields `at_least`, `at_most`, `equals`, `info`, `Premises` and
         `Note`. `table` is a pandas DataFrame with the grid's columns, `seed`, and the measured
         columns. A study without checks is a sweep: it is measured and not judged.
     thresholds : dict
         Numbers that the checks compare with.
+    gap : float, optional
+        The largest certified gap that the solutions may have: one more check.
     family : callable or str, optional
         ``family(seeds, **parameters) -> Drawn``; without one the measure draws what it needs.
     grid : dict
@@ -165,7 +194,8 @@ class Study:
     differs : str
         How and why the result differs from the published one, where it does.
     reference, theorem : str
-        Key in `attsvm.references`, and number in the paper, such as "v1, Theorem 4".
+        Key in `attsvm.references` (default: the paper of the id's letter), and number in the paper,
+        such as "v1, Theorem 4".
     size : str
         Of a figure: how the full run compares with the published one; begins with "as published"
         where it is no smaller.
@@ -185,6 +215,7 @@ class Study:
     measure: Any
     checks: Callable[[DataFrame, Any], Iterable[Found]] | None = None
     thresholds: Mapping[str, Any] = field(default_factory=dict)
+    gap: float | None = None
     family: Any = None
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     run: Mapping[str, Any] = field(default_factory=dict)
@@ -200,6 +231,10 @@ class Study:
     published: bool = False
     needs: tuple[str, ...] = ()
     tolerances: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        known = PAPERS.get(str(self.id).partition(".")[0], "")
+        object.__setattr__(self, "reference", self.reference or known)
 
     @property
     def paper(self) -> str:
@@ -260,20 +295,16 @@ class Study:
         self, *, quick: bool = False, seeds: int | None = None, first: int | None = None
     ) -> Study:
         """The study as it is run: at its quick size, with other seeds."""
-        out = replace(self, **_merged(self, self.quick)) if quick else self
+        smaller: dict[str, Any] = {
+            name: {**getattr(self, name), **value} if isinstance(value, Mapping) else value
+            for name, value in self.quick.items()
+        }
+        out = replace(self, **smaller) if quick else self
         if self.published:
             return out
         if seeds is not None:
             out = replace(out, seeds=whole(seeds, f"{self.id}: seeds", 1))
         return out if first is None else replace(out, first=whole(first, f"{self.id}: first", 0))
-
-
-def _merged(study: Study, smaller: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that a table of changes gives; mappings are merged, other values replaced."""
-    return {
-        name: {**getattr(study, name), **value} if isinstance(value, Mapping) else value
-        for name, value in smaller.items()
-    }
 
 
 class BadStudy(Unsupported):
@@ -426,12 +457,16 @@ def judge(study: Study, table: DataFrame) -> Finding:
                 f"this is of type {type(one).__name__}"
             )
     count = int(table["seed"].nunique()) if "seed" in table else len(table)
-    gap = float(table["gap"].max()) if "gap" in table else 0.0
-    premises = [Premises(count, f"{count} instances", gap)]
-    premises += [one for one in found if isinstance(one, Premises)]
-    checks = tuple(one for one in found if isinstance(one, Check))
+    given = [one for one in found if isinstance(one, Premises)]
+    premises = given[-1] if given else Premises(count, f"{count} instances")
+    if premises.gap is None:
+        gaps = table["gap"].dropna() if "gap" in table else []
+        premises = replace(premises, gap=float(max(gaps, default=0.0)))
+    checks = [one for one in found if isinstance(one, Check)]
+    if study.gap is not None:
+        checks.append(at_most("largest certified gap", premises.gap or 0.0, study.gap))
     notes = [one.text for one in found if isinstance(one, Note) and one.text]
-    return Finding(checks, premises[-1], " ".join(notes))
+    return Finding(tuple(checks), premises, " ".join(notes))
 
 
 def verdict_of(whole_study: Study, run: Study, found: Finding) -> tuple[Verdict, str]:

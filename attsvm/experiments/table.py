@@ -6,7 +6,7 @@ field. The kind of each column is kept beside it (`kinds_of`), so that texts of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,28 +22,42 @@ if TYPE_CHECKING:
 
 Columns = dict[str, Any]  # name: values, one per row
 _KINDS = {"b": "truth", "i": "whole", "u": "whole", "f": "number", "U": "text"}
+_NONE: dict[str, Any] = {"truth": False, "whole": np.nan, "number": np.nan, "text": ""}
+# How the texts of a column are read, to the last digit, and its type.
+_READ: dict[str, tuple[Callable[[str], Any], Any]] = {
+    "truth": ({"True": True, "False": False}.__getitem__, bool),
+    "whole": (int, np.int64),
+    "number": (lambda text: float(text) if text else np.nan, np.float64),
+    "text": (str, str),
+}
 
 
 def check_columns(found: Any, who: str, count: int) -> Columns:
-    """The columns that a measure returned; raise Unsupported where they break the contract."""
+    """The columns that a measure returned; raise Unsupported where they break the contract.
+
+    found: columns, or a list of parts with columns of their own; a single value stands for every
+    row of its part.
+    """
+    if isinstance(found, list):
+        return joined([check_columns({"seed": [], **part}, who, count) for part in found])
     if not isinstance(found, Mapping):
         raise Unsupported(
             f"{who} returns a dict of columns; this is of type {type(found).__name__}"
         )
-    out: Columns = {}
-    rows = len(found["seed"]) if "seed" in found else count
-    for name, values in found.items():
-        column = np.asarray(values)
-        if column.dtype.kind not in _KINDS and not (column.size == 0):
+    columns = {str(name): np.asarray(values) for name, values in found.items()}
+    sizes = [column.size for column in columns.values()]
+    rows = max(sizes, default=0) if "seed" in columns else count
+    for name, column in columns.items():
+        if column.dtype.kind not in _KINDS and column.size:
             raise Unsupported(
                 f"{who} gives {name} of type {column.dtype}: numbers, texts or truth values"
             )
-        if column.shape != (rows,):
+        if column.shape not in ((), (rows,)):
             raise Unsupported(
                 f"{who} gives {name} of shape {column.shape}: one value per instance, {rows} here"
             )
-        out[str(name)] = column
-    return out
+        columns[name] = np.broadcast_to(column, rows)
+    return columns
 
 
 def as_frame(columns: Mapping[str, Any]) -> DataFrame:
@@ -61,19 +75,20 @@ def kinds_of(columns: Mapping[str, Any]) -> dict[str, str]:
     return {name: _KINDS.get(values.dtype.kind, "number") for name, values in columns.items()}
 
 
-def joined(parts: list[Columns], who: str) -> Columns:
-    """The rows of all parts, one after another; each has the same columns."""
+def joined(parts: Sequence[Columns]) -> Columns:
+    """The rows of all parts, one after another; NaN, False or "" where a part lacks a column."""
     filled = [part for part in parts if len(next(iter(part.values()), ()))]
     if not filled:
-        return parts[0] if parts else {}
-    names = list(filled[0])
-    for part in filled:
-        if list(part) != names:
-            raise BadTokens(
-                f"{who} has the columns {', '.join(part)} in some chunks and {', '.join(names)} "
-                "in others: a measure gives the same ones everywhere"
-            )
-    return {name: np.concatenate([part[name] for part in filled]) for name in names}
+        return parts[0] if parts else {"seed": np.empty(0, dtype=np.int64)}
+    kinds = {name: kind for part in filled for name, kind in kinds_of(part).items()}
+    rows = [len(next(iter(part.values()))) for part in filled]
+    return {
+        name: np.concatenate([
+            part[name] if name in part else np.full(count, _NONE[kind])
+            for part, count in zip(filled, rows, strict=True)
+        ])
+        for name, kind in kinds.items()
+    }  # fmt: skip
 
 
 def read_csv(file: Path, kinds: Mapping[str, str]) -> Columns:
@@ -90,23 +105,12 @@ def read_csv(file: Path, kinds: Mapping[str, str]) -> Columns:
         )
     out: Columns = {}
     for name, kind in kinds.items():
+        read, dtype = _READ[kind]
         try:
-            out[name] = _column(frame[name].to_numpy(dtype=str), kind)
-        except ValueError as error:
+            out[name] = np.array([read(text) for text in frame[name]], dtype=dtype)
+        except (KeyError, ValueError) as error:
             raise BadTokens(f"{file}: column {name} holds what is no {kind} ({error})") from error
     return out
-
-
-def _column(texts: Any, kind: str) -> Any:
-    if kind == "truth":
-        if not np.isin(texts, ("True", "False")).all():
-            raise ValueError("True and False are")
-        return texts == "True"
-    if kind == "whole":
-        return np.array([int(text) for text in texts], dtype=np.int64)
-    if kind == "number":
-        return np.array([float(text) if text else np.nan for text in texts])
-    return texts
 
 
 def check_table(file: Path) -> None:

@@ -9,11 +9,10 @@ max-margin matrix, beside the ΔW of the layer's other heads, which have nothing
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,257 +20,213 @@ from attsvm._utils.arrays import Floats, Ints
 from attsvm._utils.files import finite
 from attsvm._utils.parallel import one_thread
 from attsvm._utils.progress import bar
-from attsvm._utils.result import Summary, Table
+from attsvm._utils.result import Summary
 from attsvm.errors import BadTokens
-from attsvm.inspection.measure.correlation import rank_correlation
-from attsvm.inspection.measure.fits import (
+from attsvm.inspection.config import InspectionConfig
+from attsvm.inspection.inspection import LENGTH, HeadTable, HeadViews
+from attsvm.inspection.measures import (
     agreement_of,
     apart,
     cosine_of,
     mean_difference,
     one_hot,
+    rule_for,
+    sharpness_of,
     svm_fit,
 )
-from attsvm.inspection.measure.rules import rule_for
-from attsvm.inspection.measure.sharpness import sharpness_of
-from attsvm.inspection.model import TrainedModel, load
-from attsvm.inspection.plan import InspectionConfig
-from attsvm.inspection.scope import Scope, scope_views, unlike_texts
+from attsvm.inspection.models import load
+from attsvm.inspection.record import fields
 from attsvm.inspection.view import View
 
 # A token grew when it gained more than this much of a query's attention.
 GROWN = 0.01
 
 # What each field of a row is.
-CHANGE_FIELDS: dict[str, str] = {
-    "layer": "the layer, from 0",
-    "head": "the attention head, from 0",
-    "queries": "queries with at least two keys",
-    "grown": "queries in which some key gained more than 0.01 of the attention",
-    "fitted": "of these, fitted on",
-    "tested": "of these, held out",
-    "sharpness_before": "the mean of the largest attention before",
-    "sharpness_after": "and after",
-    "sharpened": "the difference",
-    "saturated_before": "the share of queries with a key above 0.9 before",
-    "saturated_after": "and after",
-    "change_norm": "‖ΔW‖ / ‖W_before‖, Frobenius",
-    "cosine_before": "between W and the max-margin matrix of its own choices, before",
-    "cosine_after": "and after",
-    "growth_cosine": "between ΔW and the max-margin matrix of the grown tokens",
-    "growth_cosine_low": "the least such cosine of the layer's other attention heads",
-    "growth_cosine_high": "the largest",
-    "growth_svm": "held-out grown tokens that the max-margin matrix of the grown tokens finds",
-    "growth_mean_difference": "that their mean difference finds",
-    "growth_change": "that ΔW finds",
-    "growth_rule": "that the best one-line rule finds",
-    "growth_rule_name": "that rule",
-    "chance": "that a blind guess finds",
-    "seconds": "processor seconds spent on this attention head",
-}
+CHANGE_FIELDS: dict[str, str] = fields("change")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Change(Table):
-    """What changed in each head, one row each; `attsvm.inspection.CHANGE_FIELDS` explains the
-    columns.
+class Change(HeadTable):
+    """What changed in each head, one row each; `attsvm.inspection.CHANGE_FIELDS` says what every
+    column is.
 
-    >>> from attsvm.inspection import compare, untrained_model
-    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
-    >>> found = compare(untrained_model(), untrained_model(seed=1), texts, layers=[0], heads=[1])
+    >>> import torch, transformers
+    >>> config = transformers.GPT2Config(vocab_size=30, n_embd=8, n_layer=1, n_head=2)
+    >>> before, after = transformers.GPT2Model(config), transformers.GPT2Model(config)
+    >>> found = compare(before, after, torch.arange(24).reshape(6, 4), at=-1)
     >>> list(found.columns()) == list(CHANGE_FIELDS)
     True
     """
 
+    fields: ClassVar[dict[str, str]] = CHANGE_FIELDS
     before: str
     after: str
-    plan: InspectionConfig
+    config: InspectionConfig
     records: tuple[dict[str, Any], ...]
-
-    def columns(self) -> dict[str, Any]:
-        """A column per field of `attsvm.inspection.CHANGE_FIELDS`."""
-        return {
-            name: [record[name] for record in self.records]
-            if name == "growth_rule_name"
-            else np.array([record[name] for record in self.records])
-            for name in CHANGE_FIELDS
-        }
 
     def correlation(self, one: str = "sharpness_after", other: str = "cosine_after") -> float:
         """The rank correlation of two columns over heads."""
-        columns = self.columns()
-        return rank_correlation(columns[one], columns[other])
+        return super().correlation(one, other)
 
     def as_json(self) -> dict[str, Any]:
         """Everything as plain numbers, words and lists; None for what is not known."""
-        plain: dict[str, Any] = finite(
-            {
-                "before": self.before,
-                "after": self.after,
-                "plan": vars(self.plan),
-                "fields": CHANGE_FIELDS,
-                "heads": list(self.records),
-                "rank_correlation": self.correlation(),
-            }
-        )
+        found = {
+            "before": self.before,
+            "after": self.after,
+            "config": vars(self.config),
+            "fields": CHANGE_FIELDS,
+            "heads": list(self.records),
+            "rank_correlation": self.correlation(),
+            "facts": self.facts(),
+        }
+        plain: dict[str, Any] = finite(found)
         return plain
 
-    def _card(self) -> Summary:
-        shown = ("layer", "head", "sharpened", "growth_svm", "growth_mean_difference")
-        table = {name: [record[name] for record in self.records] for name in shown}
-        columns = self.columns()
-        facts = {
-            "attention heads that sharpened": int((columns["sharpened"] > 0).sum()),
-            "rank correlation of sharpness and cosine": self.correlation(),
+    def facts(self) -> dict[str, str]:
+        """What is said of all heads together."""
+        table = self.to_frame()
+        finds = {"max margin": "svm", "mean difference": "mean_difference", "ΔW": "change"}
+        finds = {name: f"{table[f'growth_{by}'].median():.0%}" for name, by in finds.items()}
+        nearest = (table["growth_cosine"] > table["growth_cosine_high"]).sum()
+        return {
+            "Attention heads that sharpened": f"{(table['sharpened'] > 0).sum()} of {len(table)}",
+            "Rank correlation of sharpness and cosine": f"{self.correlation():.3g}",
+            "Held-out tokens whose attention grew": ", ".join(
+                f"{name} finds {share}" for name, share in finds.items()
+            ),
+            "ΔW nearer to the max-margin matrix of these than that of all other heads": str(
+                nearest
+            ),
         }
+
+    def _card(self) -> Summary:
+        shown = ("name", "sharpened", "growth_svm", "growth_mean_difference")
+        table = {name: [record[name] for record in self.records] for name in shown}
         said = f"{self.before} → {self.after}, {len(self.records)} attention heads"
-        return Summary("Change", said, facts, table)
+        return Summary("Change", said, self.facts(), table)
 
 
 def compare(
-    before: str | Path | TrainedModel,
-    after: str | Path | TrainedModel,
-    texts: Sequence[str] | None = None,
+    before: Any,
+    after: Any,
+    texts: Any = None,
     *,
-    layers: Sequence[int] | None = None,
-    heads: Sequence[int] | None = None,
-    plan: InspectionConfig | None = None,
-    length: int | None = 32,
+    tokenizer: Any = None,
+    heads: str | Sequence[str] | None = None,
+    queries: int | None = None,
+    quick: bool = False,
+    length: int | None = LENGTH,
     at: int | None = None,
+    seed: int = 0,
+    config: InspectionConfig | None = None,
 ) -> Change:
     """The Change of each head from one checkpoint to another, on the same queries.
 
-    before, after: models, folders or names, as `attsvm.inspection.load` takes; what follows is as
-    in `attsvm.inspection.inspect`. at=0 asks for the first token's query ([CLS]).
+    before, after: models as `attsvm.inspect` takes them; what follows is as there. at=0 asks for
+    the first token's query ([CLS]).
 
-    >>> from attsvm.inspection import untrained_model
-    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
-    >>> found = compare(untrained_model(), untrained_model(seed=1), texts, layers=[0], at=0)
-    >>> [record["head"] for record in found.records], found.records[0]["queries"]
-    ([0, 1], 6)
+    >>> import torch, transformers
+    >>> config = transformers.GPT2Config(vocab_size=30, n_embd=8, n_layer=2, n_head=2)
+    >>> before, after = transformers.GPT2Model(config), transformers.GPT2Model(config)
+    >>> found = compare(before, after, torch.arange(24).reshape(6, 4), heads="L1", at=-1)
+    >>> [record["name"] for record in found.records], found.records[0]["queries"]
+    (['L1H0', 'L1H1'], 6)
     """
-    plan = plan or InspectionConfig()
-    models = [one if isinstance(one, TrainedModel) else load(one) for one in (before, after)]
-    check_same(*models)
-    passages = unlike_texts(models[1], texts, length=length)
-    scope = Scope(layers, heads, length, at)
-    views = [scope_views(one, passages, scope, plan) for one in models]
-    count = scope.count(models[0])
-    pairs = zip(*views, strict=True)
-    names = (models[0].name, models[1].name)
-    with bar(f"{count} attention heads") as show:
-        step = None if show is None else lambda done: show(done / count)
-        return compare_views(pairs, names=names, plan=plan, progress=step)
+    config = config or InspectionConfig.of(queries=queries, quick=quick, seed=seed)
+    models = [load(one, tokenizer) for one in (before, after)]
+    asked: dict[str, Any] = {"heads": heads, "length": length, "at": at, "config": config}
+    views = [HeadViews(one, texts, **asked) for one in models]
+    check_same(*views)
+    pairs = ((one, other) for (one, _), (other, _) in zip(*views, strict=True))
+    with bar(f"{len(views[0].wanted)} attention heads", late=True):
+        return compare_views(pairs, names=(models[0].name, models[1].name), config=config)
 
 
-def check_same(before: TrainedModel, after: TrainedModel) -> None:
-    """Raises BadTokens unless two checkpoints are of one model: the same family and sizes."""
-    sizes = []
-    for one in (before, after):
-        body = one.transformer
-        sizes.append(
-            f"{body.family}, {len(body.layers)} layers × {body.heads} attention heads of "
-            f"width {body.width} on {body.features} features, {len(body.embedding.words):,} words"
-        )
-    if sizes[0] != sizes[1]:
-        raise BadTokens(
-            f"{before.name} ({sizes[0]}) and {after.name} ({sizes[1]}) are not two checkpoints of "
-            "one model"
-        )
+def check_same(*views: HeadViews) -> None:
+    """Raises BadTokens unless these are checkpoints of one model: the same family and sizes."""
+    one, other = (view.run.known for view in views)
+    sizes = [{**known.about, "words": known.words} for known in (one, other)]
+    for name, value in sizes[0].items():
+        if value != sizes[1][name]:
+            raise BadTokens(
+                f"{one.name} ({name} {value}) and {other.name} ({name} {sizes[1][name]}) are not "
+                "two checkpoints of one model"
+            )
 
 
 def compare_views(
     pairs: Iterable[tuple[View, View]],
     *,
     names: tuple[str, str] = ("before", "after"),
-    plan: InspectionConfig | None = None,
-    progress: Any = None,
+    config: InspectionConfig | None = None,
 ) -> Change:
-    """The Change of heads given as pairs of Views, before and after, layer by layer.
-
-    >>> from attsvm.inspection import capture, untrained_model
-    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
-    >>> views = [capture(untrained_model(seed=k), texts, layer=0, head=1) for k in (0, 1)]
-    >>> compare_views([tuple(views)]).records[0]["change_norm"] > 0
-    True
-    """
-    plan = plan or InspectionConfig()
+    """The Change of heads given as pairs of Views, before and after, layer by layer."""
+    config = config or InspectionConfig()
     records: list[dict[str, Any]] = []
     for _, layer in groupby(pairs, key=lambda pair: pair[0].layer):
-        heads = []
-        for before, after in layer:
-            heads.append(_compare_head(before, after, plan))
-            if progress is not None:
-                progress(len(records) + len(heads))
-        records += _with_bands(heads)
+        heads = [_compare_head(before, after, config) for before, after in layer]
+        for record, _, svm in heads:
+            others = [change for other, change, _ in heads if other is not record]
+            cosines = [cosine_of(change, svm) for change in others if change is not None]
+            if cosines and svm is not None:
+                record["growth_cosine_low"] = float(np.min(cosines))
+                record["growth_cosine_high"] = float(np.max(cosines))
+            records.append(record)
     if not records:
         raise BadTokens("there is no attention head to compare: give at least one pair of Views")
-    return Change(*names, plan, tuple(records))
-
-
-class _Head(NamedTuple):
-    """The record of a head, its ΔW, and the max-margin matrix of its grown tokens."""
-
-    record: dict[str, Any]
-    change: Floats | None
-    svm: Floats | None
-
-
-def _with_bands(heads: list[_Head]) -> Iterator[dict[str, Any]]:
-    """The records, each with the cosines of its max-margin matrix with the others' ΔW."""
-    for head in heads:
-        others = [
-            cosine_of(other.change, head.svm)
-            for other in heads
-            if other is not head and other.change is not None and head.svm is not None
-        ]
-        if others:
-            head.record["growth_cosine_low"] = float(np.min(others))
-            head.record["growth_cosine_high"] = float(np.max(others))
-        yield head.record
+    return Change(*names, config, tuple(records))
 
 
 @one_thread()
-def _compare_head(before: View, after: View, plan: InspectionConfig) -> _Head:
+def _compare_head(
+    before: View, after: View, config: InspectionConfig
+) -> tuple[dict[str, Any], Floats | None, Floats | None]:
+    """The record of a head, its ΔW, and the max-margin matrix of its grown tokens."""
     start = time.process_time()
-    _check_pair(before, after)
+    names = ("ids", "positions")
+    same = all(np.array_equal(getattr(before, name), getattr(after, name)) for name in names)
+    if not same or before.name != after.name:
+        raise BadTokens(
+            f"{before.name} before and {after.name} after see different queries: capture both on "
+            "the same texts and with the same seed"
+        )
     rows = np.flatnonzero(before.valid.sum(axis=1) >= 2)
     if len(rows):
         before, after = before.subset(rows), after.subset(rows)
-    sharp = (sharpness_of(before), sharpness_of(after))
+    sharp = {"before": sharpness_of(before), "after": sharpness_of(after)}
     growth = np.where(after.valid, after.attention() - before.attention(), -np.inf)
     grown = np.flatnonzero(growth.max(axis=1) > GROWN)
     record: dict[str, Any] = dict.fromkeys(CHANGE_FIELDS, np.nan) | {
+        "name": after.name,
         "layer": after.layer,
         "head": after.head,
         "queries": len(rows),
         "grown": len(grown),
         "fitted": 0,
         "tested": 0,
-        "sharpness_before": sharp[0].mean,
-        "sharpness_after": sharp[1].mean,
-        "sharpened": sharp[1].mean - sharp[0].mean,
-        "saturated_before": sharp[0].saturated,
-        "saturated_after": sharp[1].saturated,
+        "sharpened": sharp["after"]["sharpness"] - sharp["before"]["sharpness"],
         "growth_rule_name": None,
-        "chance": sharp[1].chance,
+        "chance": sharp["after"]["chance"],
     }
+    for when, found in sharp.items():
+        record |= {f"sharpness_{when}": found["sharpness"], f"saturated_{when}": found["saturated"]}
     change = svm = None
-    if after.turns is None and before.keys.shape[2:] == after.keys.shape[2:]:
+    if after.space == "features" and before.keys.shape[2:] == after.keys.shape[2:]:
         change = after.W - before.W
         size = float(np.linalg.norm(before.W))
         record["change_norm"] = float(np.linalg.norm(change)) / size if size > 0 else np.nan
-        for name, view in (("cosine_before", before), ("cosine_after", after)):
-            record[name] = _own_cosine(view, plan)
+        for when, view in (("before", before), ("after", after)):
+            record[f"cosine_{when}"] = _own_cosine(view, config)
         if len(grown) >= 3:
-            svm = _growth(record, after.subset(grown), growth[grown].argmax(axis=1), change, plan)
+            target = growth[grown].argmax(axis=1)
+            svm = _growth(record, after.subset(grown), target, change, config)
     record["seconds"] = time.process_time() - start
-    return _Head(record, change, svm)
+    return record, change, svm
 
 
-def _own_cosine(view: View, plan: InspectionConfig) -> float:
+def _own_cosine(view: View, config: InspectionConfig) -> float:
     """The cosine of W and the max-margin matrix of its own choices, on the fitted queries."""
-    fit = view.subset(_order(len(view.queries), plan)[: plan.fit])
+    fit = view.subset(_order(len(view.queries), config)[: config.fit])
     rows = apart(fit, fit.chosen())
     if not len(rows):
         return np.nan
@@ -280,12 +235,12 @@ def _own_cosine(view: View, plan: InspectionConfig) -> float:
 
 
 def _growth(
-    record: dict[str, Any], view: View, target: Ints, change: Floats, plan: InspectionConfig
+    record: dict[str, Any], view: View, target: Ints, change: Floats, config: InspectionConfig
 ) -> Floats | None:
     """Fill in how well grown tokens are foretold; the max-margin matrix of the fitted ones."""
-    order = _order(len(view.queries), plan)
-    cut = plan.fit if len(order) >= plan.queries else max(1, min(plan.fit, len(order) // 3))
-    rows, held = order[:cut], order[cut : cut + plan.test]
+    order = _order(len(view.queries), config)
+    cut = config.fit if len(order) >= config.queries else max(1, min(config.fit, len(order) // 3))
+    rows, held = order[:cut], order[cut : cut + config.test]
     rows = rows[apart(view.subset(rows), target[rows])]
     if not len(rows) or not len(held):
         return None
@@ -300,27 +255,11 @@ def _growth(
         "growth_svm": agreement_of(test, svm, target[held]),
         "growth_mean_difference": agreement_of(test, mean, target[held]),
         "growth_change": agreement_of(test, change, target[held]),
-        "growth_rule": rule.agreement,
-        "growth_rule_name": rule.name,
+        "growth_rule": rule[2],
+        "growth_rule_name": rule[0],
     }
     return svm
 
 
-def _order(n: int, plan: InspectionConfig) -> Ints:
-    return np.random.default_rng(plan.seed).permutation(n)
-
-
-def _check_pair(before: View, after: View) -> None:
-    """Raises BadTokens unless both are of one head on the same queries."""
-    same = (
-        (before.layer, before.head) == (after.layer, after.head)
-        and before.ids.shape == after.ids.shape
-        and bool((before.ids == after.ids).all())
-        and bool((before.positions == after.positions).all())
-    )
-    if not same:
-        raise BadTokens(
-            f"layer {before.layer}, attention head {before.head} before and layer {after.layer}, "
-            f"attention head {after.head} after see different queries: capture both on the same "
-            "texts and with the same seed"
-        )
+def _order(n: int, config: InspectionConfig) -> Ints:
+    return np.random.default_rng(config.seed).permutation(n)

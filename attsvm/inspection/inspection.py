@@ -2,200 +2,431 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats, Ints
 from attsvm._utils.files import finite
-from attsvm._utils.progress import Progress, bar
-from attsvm._utils.result import Summary, Table
-from attsvm.errors import BadTokens
-from attsvm.inspection.measure.correlation import rank_correlation
-from attsvm.inspection.measure.kinds import THRESHOLDS
-from attsvm.inspection.model import TrainedModel, load
-from attsvm.inspection.plan import InspectionConfig
-from attsvm.inspection.record import FIELDS, measure
-from attsvm.inspection.scope import Scope, count_draws, scope_views, unlike_texts
+from attsvm._utils.progress import bar
+from attsvm._utils.result import Result, Summary, Table
+from attsvm.errors import BadTokens, Unsupported
+from attsvm.inspection.capturing import LayerStates, Run
+from attsvm.inspection.config import InspectionConfig
+from attsvm.inspection.guarantees import cache_of, guarantees
+from attsvm.inspection.measures import NEEDED, THRESHOLDS
+from attsvm.inspection.models import TrainedModel, load
+from attsvm.inspection.record import FIELDS, measure, query_columns
+from attsvm.inspection.texts import first_of_each
 from attsvm.inspection.view import View
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Inspection(Table):
-    """The records of heads, one row each; `attsvm.inspection.FIELDS` says what every column is.
+class Pattern(Table):
+    """The attention of a head on a text of L tokens, a row per query.
 
-    model: its name; plan: what was spent on each head; records: the rows; details: for each head,
-    in the same order, what its page shows (see `attsvm.inspection.details`); rotary: heads have no
-    single W, and the columns that need one are nan. texts: how many gave a query; repeated: how
-    many were left out, as their tokens are those of another one.
-
-    >>> from attsvm.inspection import untrained_model
-    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
-    >>> found = inspect(untrained_model(), texts, layers=[0], plan=InspectionConfig.quick())
-    >>> len(found.records), sum(found.counts().values())
-    (2, 2)
+    view: the head with every token as a query. table: by column the query, the selected key
+    (`chosen`, `key`) and its attention; gap: its logit less the next one, inf where there is one
+    key; key_radius, query_radius: the choice is certified to stay while every key, or the query,
+    moves by less than this, over its size (0: two top logits cannot be separated); evictable: how
+    many keys may be dropped together at 1 % error of the head's output.
     """
 
-    model: str
-    plan: InspectionConfig
-    records: tuple[dict[str, Any], ...]
-    details: tuple[dict[str, Any], ...]
-    rotary: bool
-    texts: int
-    repeated: int = 0
+    view: View
+    table: dict[str, Any]
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The tokens (L,)."""
+        return self.view.texts[0]
+
+    @property
+    def attention(self) -> Floats:
+        """The attention (L, L), a row per query."""
+        return self.view.attention()
+
+    @property
+    def selected(self) -> Ints:
+        """The key (L,) with the most attention of each query."""
+        return self.view.chosen()
 
     def columns(self) -> dict[str, Any]:
-        """A column per field of `attsvm.inspection.FIELDS`: arrays of numbers, lists of words."""
-        return {name: _column([record[name] for record in self.records]) for name in FIELDS}
+        """The columns by name."""
+        return self.table
+
+    def plot(self, *, style: str = "screen") -> Figure:
+        """Attention as shades, with a mark on each selected key."""
+        from attsvm.plotting.networks import pattern_figure
+
+        return pattern_figure(self, look=style)
+
+    def _card(self) -> Summary:
+        shown = ("query", "key", "attention", "gap", "key_radius", "query_radius")
+        table = {name: self.table[name] for name in shown}
+        said = f"{self.view.name} on {len(self.tokens)} tokens, margins in {self.view.space} space"
+        return Summary("Pattern", said.replace("features", "feature"), {}, table)
+
+
+def pattern(model: Any, text: Any, *, head: str, tokenizer: Any = None) -> Pattern:
+    """The Pattern of one head, named as L3H5, on one text.
+
+    model, tokenizer: as in `attsvm.inspect`. text: a string, a row of token ids, or one image.
+
+    >>> import torch, transformers
+    >>> config = transformers.GPT2Config(vocab_size=30, n_embd=8, n_layer=2, n_head=2)
+    >>> found = pattern(transformers.GPT2Model(config), torch.arange(4), head="L1H0")
+    >>> found.tokens, found.attention.shape, found.attention.sum(axis=1).round(6)
+    (('0', '1', '2', '3'), (4, 4), array([1., 1., 1., 1.]))
+    """
+    known = load(model, tokenizer)
+    if isinstance(text, str | list):
+        rows = [text]
+    else:  # token ids or an image, with a first axis or without
+        rows = text[None] if text.ndim in (1, 3) else text
+    run = Run(known, rows)
+    if len(run.inputs) != 1:
+        raise Unsupported(f"text has {len(run.inputs)} rows: give one")
+    L = int(run.inputs.lengths[0])
+    view = run.view(head, np.zeros(L, dtype=np.int64), np.arange(L))
+    certain = guarantees(view, InspectionConfig(attacks=0))
+    return Pattern(view, query_columns(view, certain))
+
+
+KINDS = ("sink", "positional", "content", "diffuse")
+# Tokens that a text is cut to.
+LENGTH = 32
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class InspectedHead(Result):
+    """One head of an Inspection.
+
+    record: its row; details: what its page shows: sample texts, gaps.
+    """
+
+    record: dict[str, Any]
+    details: dict[str, Any]
+    columns: dict[str, Any]
+    known: TrainedModel | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name, such as L3H5."""
+        return str(self.record["name"])
+
+    @property
+    def queries(self) -> Any:
+        """A row per query (pandas): what it chooses, the margin, and what is certified."""
+        import pandas
+
+        return pandas.DataFrame(self.columns)
+
+    def sentence(self) -> str:
+        """What is said of its norm, with the number of queries it holds for."""
+        one = self.record
+        if one["kind"] is None:
+            return (
+                f"{self.name}: its kind and its norm ratio are not known from {one['queries']} "
+                f"queries: a fit needs at least {NEEDED} queries."
+            )
+        if not np.isfinite(one["norm_ratio"]):
+            return f"{self.name}: nothing is said of its norm, as no query has a clear choice."
+        space = ", posed in head space" if one["space"] == "head" else ""
+        said = (
+            f"{self.name}: {one['norm_ratio']:.0%} of the norm of this attention head would "
+            f"suffice for its choices on these {one['norm_ratio_queries']:,} queries{space}"
+        )
+        if not np.isfinite(one["norm_ratio_rotated"]):
+            return f"{said}."
+        return (
+            f"{said}; for matrices with the same spectrum and subspaces "
+            f"{one['norm_ratio_rotated']:.0%}, with the same spectrum alone "
+            f"{one['norm_ratio_spectrum']:.0%}."
+        )
+
+    def pattern(self, text: Any) -> Pattern:
+        """Its attention on one text, as `attsvm.inspection.pattern` gives it."""
+        if self.known is None:
+            raise Unsupported(f"{self.name} was inspected as a View: its model is not known")
+        return pattern(self.known, text, head=self.name)
+
+    def plot(self, *, style: str = "screen") -> Figure:
+        """Its top-two gaps, sorted, beside those of the max-margin matrix."""
+        from attsvm.plotting.networks import gaps_figure
+
+        if not self.details["gaps"]:
+            raise Unsupported(f"{self.name} has no gaps to draw: {self.sentence()}")
+        return gaps_figure(self.details["gaps"], self.name, look=style)
+
+    def _card(self) -> Summary:
+        shown = ("sharpness", "rule", "rule_agreement", "svm_agreement", "evictable", "key_radius")
+        facts = {name.replace("_", " "): self.record[name] for name in shown}
+        kind = self.record["kind"] or f"kind needs at least {NEEDED} queries"
+        return Summary("InspectedHead", f"{self.name}: {kind}", facts, note=self.sentence())
+
+
+class HeadTable(Table):
+    """Records of heads, a row each; `fields` says what every column is."""
+
+    fields: ClassVar[dict[str, str]]
+    records: Sequence[dict[str, Any]]
+
+    def columns(self) -> dict[str, Any]:
+        """A column per field: arrays of numbers, lists of words."""
+        found = {}
+        for name in self.fields:
+            values = [record[name] for record in self.records]
+            plain = any(isinstance(x, str | bool) or x is None for x in values)
+            found[name] = values if plain else np.array(values)
+        return found
+
+    def to_frame(self) -> Any:
+        """A row per head (pandas), by its name."""
+        return super().to_frame().set_index("name")
+
+    def correlation(self, one: str = "sharpness", other: str = "cosine") -> float:
+        """The rank correlation of two columns over heads in which both are known."""
+        table = self.to_frame()[[one, other]].astype(float)
+        return float(table.corr(method="spearman", min_periods=3).iloc[0, 1])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Inspection(HeadTable):
+    """Heads, one row each; `attsvm.inspection.FIELDS` says what every column is.
+
+    model: its name; config: what was spent on each head; heads: in order. texts: how many gave a
+    query; repeated: how many were left out, as their tokens are those of another one.
+
+    >>> import torch, transformers
+    >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16}
+    >>> config = transformers.BertConfig(vocab_size=30, num_hidden_layers=1, **sizes)
+    >>> found = inspect(transformers.BertModel(config), torch.arange(24).reshape(6, 4))
+    >>> found.head("L0H1").record["queries"], found.counts()["sink"]
+    (6, 0)
+    """
+
+    fields: ClassVar[dict[str, str]] = FIELDS
+    model: str
+    config: InspectionConfig
+    heads: tuple[InspectedHead, ...]
+    repeated: int = 0
+
+    @property
+    def records(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        """The rows."""
+        return [head.record for head in self.heads]
+
+    @property
+    def texts(self) -> int:
+        """How many texts gave a query."""
+        return max(int(record["queries"]) for record in self.records)
+
+    def head(self, name: str) -> InspectedHead:
+        """The head of this name."""
+        named = {head.name: head for head in self.heads}
+        layer, dot, head = str(name).upper().partition(".")
+        found = named.get(f"L{layer}H{head}" if dot else layer)
+        if found is None:
+            raise Unsupported(
+                f"{name} was not inspected: heads run from {self.heads[0].name} to "
+                f"{self.heads[-1].name}"
+            )
+        return found
 
     def counts(self, field: str = "kind") -> dict[str, int]:
         """How many heads there are of each kind; `content_kind`: once special keys are removed."""
         words = [record[field] for record in self.records]
-        return {kind: words.count(kind) for kind in ("sink", "positional", "content", "diffuse")}
+        return {kind: words.count(kind) for kind in KINDS}
 
-    def correlation(self, one: str = "sharpness", other: str = "cosine") -> float:
-        """The rank correlation of two columns over heads."""
-        columns = self.columns()
-        return rank_correlation(columns[one], columns[other])
+    def plot(self, *, style: str = "screen") -> Figure:
+        """Sharpness against norm ratio of every head, beside its nulls."""
+        from attsvm.plotting.networks import norm_ratio_figure
 
-    def sentence(self, row: int) -> str:
-        """What is said of the economy of one head, with the number of queries it holds for."""
-        one = self.records[row]
-        who = f"layer {one['layer']}, attention head {one['head']}"
-        if not np.isfinite(one["economy"]):
-            why = "it has no single W" if self.rotary else "no query has a clear choice"
-            return f"{who}: nothing is said of its norm, as {why}."
-        said = (
-            f"{who}: {one['economy']:.0%} of the norm of this attention head would suffice for its "
-            f"choices on these {one['economy_queries']:,} queries"
-        )
-        if not np.isfinite(one["economy_rotated"]):
-            return f"{said}."
-        return (
-            f"{said}; for matrices with the same spectrum and subspaces "
-            f"{one['economy_rotated']:.0%}, with the same spectrum alone "
-            f"{one['economy_spectrum']:.0%}."
-        )
+        return norm_ratio_figure(self.records, look=style)
 
     def as_json(self) -> dict[str, Any]:
         """Everything as plain numbers, words and lists; None for what is not known."""
-        plain: dict[str, Any] = finite(
-            {
-                "model": self.model,
-                "plan": vars(self.plan),
-                "rotary": self.rotary,
-                "texts": self.texts,
-                "repeated": self.repeated,
-                "fields": FIELDS,
-                "thresholds": THRESHOLDS,
-                "heads": list(self.records),
-                "details": list(self.details),
-                "kinds": self.counts(),
-                "content_kinds": self.counts("content_kind"),
-            }
-        )
+        found = {
+            "model": self.model,
+            "config": vars(self.config),
+            "quick": self.config.fit < InspectionConfig.fit,
+            "needed": NEEDED,
+            "texts": self.texts,
+            "repeated": self.repeated,
+            "fields": FIELDS,
+            "thresholds": THRESHOLDS,
+            "heads": self.records,
+            "details": [head.details for head in self.heads],
+            "kinds": self.counts(),
+            "content_kinds": self.counts("content_kind"),
+        }
+        plain: dict[str, Any] = finite(found)
         return plain
 
     def _card(self) -> Summary:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in self.counts().items())
-        shown = ("layer", "head", "kind", "sharpness", "rule_agreement", "svm_agreement", "economy")
-        table = {name: [record[name] for record in self.records] for name in shown}
+        shown = ("name", "kind", "sharpness", "rule_agreement", "svm_agreement", "norm_ratio")
+        kinds, rest = (
+            ", ".join(f"{count} {kind}" for kind, count in self.counts(field).items())
+            for field in ("kind", "content_kind")
+        )
+        if not any(self.counts().values()):
+            kinds = f"a fit needs at least {NEEDED} queries"
         facts = {
-            "special keys removed": ", ".join(
-                f"{count} {kind}" for kind, count in self.counts("content_kind").items()
-            ),
+            "special keys removed": rest,
             "attacks on guarantees": sum(record["attacks"] for record in self.records),
             "violations": sum(record["violations"] for record in self.records),
         }
-        said = f"{self.model}, {len(self.records)} attention heads: {kinds}"
+        table = {name: [record[name] for record in self.records] for name in shown}
+        said = f"{self.model}, {len(self.heads)} attention heads: {kinds}"
         return Summary("Inspection", said, facts, table)
 
 
-def _column(values: list[Any]) -> Any:
-    if any(isinstance(value, str | bool) or value is None for value in values):
-        return values
-    return np.array(values)
-
-
 def inspect(
-    model: str | Path | TrainedModel,
-    texts: Sequence[str] | None = None,
+    model: Any,
+    texts: Any = None,
     *,
-    layers: Sequence[int] | None = None,
-    heads: Sequence[int] | None = None,
-    plan: InspectionConfig | None = None,
-    length: int | None = 32,
+    tokenizer: Any = None,
+    heads: str | Sequence[str] | None = None,
+    queries: int | None = None,
+    quick: bool = False,
+    length: int | None = LENGTH,
     at: int | None = None,
+    seed: int = 0,
+    config: InspectionConfig | None = None,
 ) -> Inspection:
     """The Inspection of a model's heads on texts, one query from each.
 
-    model: as `attsvm.inspection.load` gives it, or what that takes: a folder, a name. texts: the
-    shipped sample for this kind of model without them. layers, heads: numbers from 0; all without
-    them. plan: what is spent on each head; `InspectionConfig.quick()` spends less. length: tokens
-    that a text is cut to. at: where the queries stand (0: the first token); drawn at random without
-    it. All texts are used where they are fewer than the plan asks for. Texts that are equal once
-    they are cut count once, and `repeated` says how many were left out: none is fitted on and held
-    out as well.
+    Parameters
+    ----------
+    model: a transformers model in memory, a folder made by `save_pretrained`, or a known name
+        (minilm, rxnfp-pretrained, rxnfp, rxnfp-10k, rxnmapper).
+    texts: a list of strings, a file as `read_passages` takes it, rows of token ids, or images as
+        one tensor; the shipped sample for this kind of model without them.
+    tokenizer: of the model; that of the folder without it. Not needed for tensors.
+    heads: names such as "L3H5,L5"; all without them.
+    queries: how many are fitted on (200, or 60 with quick); twice as many are held out. All texts
+        are used where there are fewer.
+    quick: fewer queries and nulls, the Frobenius norm only.
+    length: tokens that a text is cut to. at: where the queries stand (0: the first token); drawn at
+        random without it. seed: of every draw. config: everything that is spent, in one object.
 
-    Nothing is said of a head without its nulls: read `economy` beside `economy_rotated` and
-    `economy_spectrum`, and `svm_agreement` beside `rule_agreement`.
+    Texts that are equal once they are cut count once, and `repeated` says how many were left out:
+    none is fitted on and held out as well. Nothing is said of a head without its nulls: read
+    `norm_ratio` beside `norm_ratio_rotated` and `norm_ratio_spectrum`, and `svm_agreement` beside
+    `rule_agreement`.
 
-    >>> from attsvm.inspection import untrained_model
-    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
-    >>> found = inspect(
-    ...     untrained_model(), texts, layers=[1], heads=[0], plan=InspectionConfig.quick()
-    ... )
-    >>> [int(found.records[0][name]) for name in ("layer", "head", "queries")]
-    [1, 0, 6]
+    >>> import torch, transformers
+    >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16}
+    >>> config = transformers.BertConfig(vocab_size=30, num_hidden_layers=2, **sizes)
+    >>> model = transformers.BertModel(config)  # any model of transformers
+    >>> found = inspect(model, torch.arange(24).reshape(6, 4), heads="L1H0", quick=True)
+    >>> found.to_frame()[["queries", "keys"]]
+          queries  keys
+    name
+    L1H0        6   4.0
     """
-    plan = plan or InspectionConfig()
-    known = model if isinstance(model, TrainedModel) else load(model)
-    passages = unlike_texts(known, texts, length=length)
-    scope = Scope(layers, heads, length, at)
-    views = scope_views(known, passages, scope, plan)
-    count = scope.count(known)
-    with bar(f"{count} attention heads", late=True) as show:
-        tell = None if show is None else lambda done, said: show(done / count, said)
-        found = inspect_views(views, name=known.name, plan=plan, progress=tell)
-    left = count_draws(passages, plan) - found.texts
-    return replace(found, repeated=passages.repeated + left)
+    config = config or InspectionConfig.of(queries=queries, quick=quick, seed=seed)
+    known = load(model, tokenizer)
+    views = HeadViews(known, texts, heads=heads, length=length, at=at, config=config)
+    found: list[InspectedHead] = []
+    with bar(f"{len(views.wanted)} attention heads", late=True) as show:
+        for view, cache in views:
+            found.append(InspectedHead(*measure(view, config, cache=cache), known))
+            if show is not None:
+                show(len(found) / len(views.wanted), view.name)
+    done = Inspection(known.name, config, tuple(found))
+    return replace(done, repeated=views.repeated + views.count - done.texts)
 
 
 def inspect_views(
-    views: Iterable[View],
-    *,
-    name: str = "views",
-    plan: InspectionConfig | None = None,
-    progress: Progress | None = None,
+    views: Iterable[View], *, name: str = "views", config: InspectionConfig | None = None
 ) -> Inspection:
-    """The Inspection of heads given as Views: of `attsvm.inspection.capture`, or custom ones.
+    """The Inspection of heads given as Views: of `capture`, of `attsvm.torch`, or custom ones.
 
-    progress: called with how many heads are done, parts of one included, and what comes next.
-
-    >>> from attsvm.inspection import capture, untrained_model
-    >>> texts = ["a b c", "c d e", "e f a", "b d f", "d c b", "f a c"]
-    >>> view = capture(untrained_model(), texts, layer=0, head=1)
-    >>> len(inspect_views([view], plan=InspectionConfig.quick()).records)
-    1
+    >>> from attsvm.inspection import View
+    >>> keys, rows = np.tile(np.eye(3), (4, 1, 1)), np.ones((4, 3), dtype=bool)
+    >>> factors = {"key_factor": np.eye(3), "query_factor": np.eye(3), "values": keys}
+    >>> places = {"valid": rows, "special": ~rows, "ids": rows * 1, "positions": np.arange(4) % 3}
+    >>> own = {"keys": keys, "queries": keys[0][[0, 1, 2, 0]], "texts": (("a", "b", "c"),) * 4}
+    >>> found = inspect_views([View(layer=0, head=1, **own, **factors, **places)])
+    >>> found.records[0]["name"], found.records[0]["violations"]
+    ('L0H1', 0)
     """
-    plan = plan or InspectionConfig()
-    records: list[dict[str, Any]] = []
-    details, rotary, texts = [], False, 0
-    for view in views:
-        tell = None if progress is None else _at_head(progress, len(records), view)
-        record, shown = measure(view, plan, tell=tell)
-        records.append(record)
-        details.append(shown)
-        rotary = rotary or view.turns is not None
-        texts = max(texts, len(view.queries))
-    if not records:
+    config = config or InspectionConfig()
+    found = tuple(InspectedHead(*measure(view, config)) for view in views)
+    if not found:
         raise BadTokens("there is no attention head to inspect: give at least one View")
-    return Inspection(name, plan, tuple(records), tuple(details), rotary, texts)
+    return Inspection(name, config, found)
 
 
-def _at_head(progress: Progress, done: int, view: View) -> Progress:
-    """What a head in work tells, after so many others."""
-    who = f"layer {view.layer}, attention head {view.head}"
-    return lambda share, said: progress(done + share, f"{who}, {said}")
+class HeadViews:
+    """The Views of heads of a model, each with what is known of its cache of keys.
+
+    Texts that are equal once they are cut are left out, `repeated` of them; `count` queries are
+    drawn.
+    """
+
+    def __init__(
+        self,
+        known: TrainedModel,
+        texts: Any,
+        *,
+        heads: str | Sequence[str] | None,
+        length: int | None,
+        at: int | None,
+        config: InspectionConfig,
+    ) -> None:
+        length = min(LENGTH, known.longest or LENGTH) if length == LENGTH else length
+        self.run = Run(known, texts, length=length)
+        self.config, self.at = config, at
+        self.wanted = self.run.wanted(heads)
+        kept = self.run.inputs.first_of_each()
+        self.repeated = len(self.run.inputs) - len(kept)
+        self.run.inputs = self.run.inputs.subset(kept)
+        self.count = min(config.queries, len(kept))
+
+    def __iter__(self) -> Iterator[tuple[View, dict[str, Any] | None]]:
+        run, config = self.run, self.config
+        rows, positions = run.draw(self.count, config.seed, self.at)
+        n = len(rows)
+        rows, positions, first = self._with_cache(rows, positions)
+        for states in run.states(sorted({layer for layer, _ in self.wanted}), rows, positions):
+            heads = [head for layer, head in self.wanted if layer == states.number]
+            kept = self._cache(states, heads, n, first)
+            for view in states.subset(np.arange(n)).views(heads):
+                if run.causal and run.inputs.images is None:
+                    # Queries that see the same tokens as an earlier one are left out.
+                    view = view.subset(first_of_each(view.ids, view.valid))
+                yield view, kept.get(view.head)
+
+    def _with_cache(self, rows: Any, positions: Any) -> tuple[Any, Any, Any]:
+        """The queries and after them those in the second half of some texts; the key from which
+        each of these texts has later queries."""
+        lengths = self.run.inputs.lengths[rows]
+        long = [int(i) for i in np.flatnonzero(lengths >= 4)[: self.config.cache]]
+        if not self.run.causal or not long:
+            return rows, positions, np.zeros(0, dtype=np.int64)
+        later = [np.arange(lengths[i] // 2, lengths[i]) for i in long]
+        sizes = [len(own) for own in later]
+        more, first = np.repeat(rows[long], sizes), np.repeat(lengths[long] // 2, sizes)
+        return np.concatenate([rows, more]), np.concatenate([positions, *later]), first
+
+    def _cache(
+        self, states: LayerStates, heads: list[int], n: int, first: Any
+    ) -> dict[int, dict[str, Any]]:
+        """What a cache of keys can drop, by head; nothing where no query comes later."""
+        if not len(first):
+            return {}
+        later = states.subset(np.arange(n, n + len(first)))
+        found: dict[int, dict[str, Any]] = {}
+        times = states.layer.heads // states.layer.groups
+        for group in sorted({head // times for head in heads}):
+            members = range(group * times, (group + 1) * times)
+            fields = cache_of(list(later.views(members)), later.rows, first, self.config)
+            found |= dict(zip(members, fields, strict=True))
+        return found

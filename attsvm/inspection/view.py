@@ -1,56 +1,99 @@
-"""View: one attention head of a trained model as it acts on n queries, one from each of n texts.
+"""View: one attention head of a trained model as it acts on n queries.
 
 The logit of key x_t for query z is (K x_t)·(Q z) with the factors K and Q of the head, so that one
-matrix W = Kᵀ Q decides what the head attends to. The scale 1/√h is inside Q, and a query bias is
-the last column of Q (queries then end in 1). A key bias adds the same number to all logits of a
-query, and drops out.
+matrix W = Kᵀ Q decides what the head attends to. The scale is inside Q, and a query bias is the
+last column of Q (queries then end in 1). A key bias adds the same number to all logits of a query,
+and drops out. Where the logits are no such form of the features (rotary positions, normalized
+queries or keys), keys and queries are those of the head itself, after rotary positions, and W is
+the scale times the identity: the max-margin problem is then posed in head space.
+
+The margin of key t is m_t = logit_a − logit_t, where a is the key chosen. What is guaranteed of a
+head rests on lower bounds of margins: the rounding of the logits is taken off. The head that is
+spoken of is the one with exactly these numbers, computed without rounding.
+
+Theory: the standard model of rounding, [higham2002accuracy]. Where a product or a quotient falls
+below the normal floats it errs by UNIT · TINY at most, so that TINY is added to every sum of
+absolute terms: a share UNIT of that sum then bounds both kinds of error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.arrays import Bools, Floats, Ints, floats
+from attsvm._utils.interval import TINY, UNIT
 from attsvm._utils.result import Result, Summary
 from attsvm.errors import BadTokens, Unsupported
 
-# Numbers cast to double precision at once.
-_BLOCK = 1 << 22
+_NAME = re.compile(r"[Ll](\d+)(?:[Hh](\d+))?|(\d+)\.(\d+)")
 
 
-class Turns(NamedTuple):
-    """cos and sin, each (n, T, h), of the angles from each key to its query.
+def head_name(layer: int, head: int) -> str:
+    """The name of a head.
 
-    Rotary positions turn the pair (i, i + h/2) of a projected query or key by its position times an
-    angle of the pair. The logit depends on the difference of positions only: it is
-    (K x_t)·(R Q z) with R q = cos q + sin rotate_half(q).
-
-    >>> still = Turns(np.ones((1, 3, 2)), np.zeros((1, 3, 2)))  # one query, three keys, h = 2
-    >>> still.cos.shape
-    (1, 3, 2)
+    >>> head_name(3, 5)
+    'L3H5'
     """
+    return f"L{layer}H{head}"
 
-    cos: Floats
-    sin: Floats
+
+def parse_heads(heads: str | Sequence[str] | None, counts: Sequence[int]) -> list[tuple[int, int]]:
+    """Layer and head of each name, in order; every head where none is named.
+
+    heads: names such as L3H5, or L3 for all heads of a layer, apart by commas or in a list.
+    counts: how many heads each layer has.
+
+    >>> parse_heads("L1,L0H1", (2, 2))
+    [(0, 1), (1, 0), (1, 1)]
+    """
+    if heads is None:
+        return [(layer, head) for layer, count in enumerate(counts) for head in range(count)]
+    words: list[Any] = heads.replace(",", " ").split() if isinstance(heads, str) else [*heads]
+    found: set[tuple[int, int]] = set()
+    for word in words or [heads]:
+        match = _NAME.fullmatch(word) if isinstance(word, str) else None
+        if match is None:
+            raise Unsupported(
+                f"heads is {heads!r}: give names such as L3H5, or L3 for all heads of layer 3"
+            )
+        layer = int(match[1] or match[3] or 0)
+        head = match[2] or match[4]
+        most = counts[layer] if layer < len(counts) else 0
+        if layer >= len(counts) or (head is not None and int(head) >= most):
+            raise Unsupported(
+                f"there is no attention head {word}: layers run from L0 to L{len(counts) - 1}, "
+                f"heads from H0 to H{(most or max(counts)) - 1}"
+            )
+        found.update((layer, k) for k in (range(most) if head is None else [int(head)]))
+    return sorted(found)
+
+
+class LayerOutput(NamedTuple):
+    """What a head adds to its layer: factor (D, hv) of its output, and the layer's own output
+    (n, D) of all heads and the bias, as the model computed it."""
+
+    factor: Floats
+    output: Floats
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class View(Result):
     """One head on n queries over T keys each, of d features.
 
-    keys (n, T, d): the residual stream as the projections of the head see it, float32 or float64;
-    where a text is shorter, copies of its first key fill the row. queries (n, dq): as the head
-    sees them, with a last 1 where it has a query bias. key_factor (h, d) and query_factor (h, dq):
-    K and Q. value_factor (h, d), value_shift (h,): the head's values are V x + shift. valid (n, T):
-    the keys that a query may attend to. ids (n, T): numbers of the tokens. special (n, T): marks
-    such as [CLS] and [SEP]. positions (n,): where each query stands among its keys. texts: the
-    tokens of each text as strings. turns: None, or the angles of a family with rotary positions,
-    whose heads have no single W.
+    keys (n, T, d): the features of the keys, float32 or float64; where a text is shorter, copies of
+    its first key fill the row. queries (n, dq): with a last 1 where the head has a query bias.
+    key_factor (h, d) and query_factor (h, dq): K and Q. values (n, T, hv): what the head mixes.
+    valid (n, T): the keys that a query may attend to. ids (n, T): numbers of the tokens. special
+    (n, T): marks such as [CLS] and [SEP]. positions (n,): where each query stands among its keys.
+    texts: the tokens of each text as strings. space: "features" of the layer's input, or "head".
+    layer_output: the head's part of its layer's output, where that is known.
 
     >>> eye = np.eye(2)
     >>> view = View(
@@ -60,8 +103,7 @@ class View(Result):
     ...     queries=np.array([[2.0, 0.0]]),
     ...     key_factor=eye,
     ...     query_factor=eye,
-    ...     value_factor=eye,
-    ...     value_shift=np.zeros(2),
+    ...     values=np.array([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]]),
     ...     valid=np.array([[True, True, False]]),
     ...     ids=np.array([[7, 8, 0]]),
     ...     special=np.zeros((1, 3), dtype=bool),
@@ -73,11 +115,11 @@ class View(Result):
     >>> view.attention().round(3), view.chosen()
     (array([[0.119, 0.881, 0.   ]]), array([1]))
     >>> view
-    View(layer 0, attention head 0: 1 queries over 3 keys of 2 features)
-      width      2
-      bias       no
-      positions  learned, or none
-      queries    two
+    View(L0H0: 1 queries over 3 keys of 2 features)
+      width    2
+      bias     no
+      space    features
+      queries  two
     """
 
     layer: int
@@ -86,47 +128,32 @@ class View(Result):
     queries: Floats
     key_factor: Floats
     query_factor: Floats
-    value_factor: Floats
-    value_shift: Floats
+    values: NDArray[Any]
     valid: Bools
     ids: Ints
     special: Bools
     positions: Ints
     texts: tuple[tuple[str, ...], ...]
-    turns: Turns | None = None
+    space: str = "features"
+    layer_output: LayerOutput | None = None
 
     def __post_init__(self) -> None:
-        if self.keys.ndim != 3 or 0 in self.keys.shape:
+        n, T, d = self.keys.shape if self.keys.ndim == 3 else (0, 0, 0)
+        h, dq, hv = len(self.key_factor), self.queries.shape[-1], self.values.shape[-1]
+        if 0 in (n, T, d) or dq not in (d, d + 1):
             raise BadTokens(
-                f"keys has shape {self.keys.shape}; it must be (n, T, d), none of them 0"
+                f"keys has shape {self.keys.shape} and queries {self.queries.shape}; they must be "
+                "(n, T, d), none of them 0, and (n, d), or (n, d + 1) with a last 1 for a bias"
             )
-        n, T, d = self.keys.shape
-        if self.queries.ndim != 2 or self.queries.shape[1] not in (d, d + 1):
-            raise BadTokens(
-                f"queries has shape {self.queries.shape}; it must be ({n}, {d}), or ({n}, {d + 1}) "
-                "with a last 1 for a bias"
-            )
-        h = len(self.key_factor)
-        shapes = {
-            "queries": (n, self.queries.shape[1]),
-            "key_factor": (h, d),
-            "query_factor": (h, self.queries.shape[1]),
-            "value_factor": (len(self.value_factor), d),
-            "value_shift": (len(self.value_factor),),
-            "valid": (n, T),
-            "ids": (n, T),
-            "special": (n, T),
-            "positions": (n,),
-        }
+        tokens = dict.fromkeys(("valid", "ids", "special"), (n, T))
+        shapes: dict[str, Any] = {"queries": (n, dq), "key_factor": (h, d), "query_factor": (h, dq)}
+        shapes |= {"values": (n, T, hv), "positions": (n,), **tokens}
         for name, shape in shapes.items():
-            if getattr(self, name).shape != shape:
-                raise BadTokens(f"{name} has shape {getattr(self, name).shape}; it must be {shape}")
-        for name in ("valid", "special"):
-            if getattr(self, name).dtype != np.bool_:
-                raise BadTokens(f"{name} has type {getattr(self, name).dtype}; it must be boolean")
-        for part in self.turns or ():
-            if part.shape != (n, T, h):
-                raise BadTokens(f"turns has parts of shape {part.shape}; they must be {(n, T, h)}")
+            array = getattr(self, name)
+            if array.shape != shape:
+                raise BadTokens(f"{name} has shape {array.shape}; it must be {shape}")
+            if name in ("valid", "special") and array.dtype != np.bool_:
+                raise BadTokens(f"{name} has type {array.dtype}; it must be boolean")
         if len(self.texts) != n:
             raise BadTokens(f"there are {len(self.texts)} texts for {n} queries: one each")
         alone = np.flatnonzero(~self.valid.any(axis=1))
@@ -136,114 +163,137 @@ class View(Result):
             )
 
     @property
+    def name(self) -> str:
+        """The name of the head, such as L3H5."""
+        return head_name(self.layer, self.head)
+
+    @property
     def W(self) -> Floats:
-        """The matrix (d, dq) with logit x_tᵀ W z; raises Unsupported for rotary positions."""
-        if self.turns is not None:
-            raise Unsupported(
-                f"layer {self.layer}, attention head {self.head} turns queries and keys by their "
-                "positions (rotary), so that it has one matrix per offset, W_at(offset), and no "
-                "single W"
-            )
+        """The matrix (d, dq) with logit x_tᵀ W z."""
         return self.key_factor.T @ self.query_factor
 
-    def W_at(self, offset: int) -> Floats:
-        """The matrix (d, dq) for keys that stand `offset` places before their query.
-
-        Heads without rotary positions have the same one, W, at every offset.
-        """
-        if self.turns is None:
-            return self.W
-        places = self.positions[:, None] - np.arange(self.keys.shape[1])
-        found = np.argwhere((places == offset) & self.valid)
-        if not len(found):
-            raise BadTokens(f"no query may attend to a key {offset} places before it")
-        cos, sin = (part[tuple(found[0])] for part in self.turns)
-        turned = (
-            cos[:, None] * self.query_factor + sin[:, None] * rotate_half(self.query_factor.T).T
-        )
-        return self.key_factor.T @ turned
-
     def logits(self) -> Floats:
-        """The logits (n, T), −inf where a key is not valid; a constant per query is left out."""
-        out = np.empty(self.valid.shape)
-        for rows in self._blocks():
-            q = self.queries[rows].astype(np.float64) @ self.query_factor.T
-            keys = self.keys[rows].astype(np.float64)
-            if self.turns is None:
-                out[rows] = np.matmul(keys, (q @ self.key_factor)[:, :, None])[:, :, 0]
-            else:
-                cos, sin = (part[rows] for part in self.turns)
-                turned = cos * q[:, None] + sin * rotate_half(q)[:, None]
-                out[rows] = ((keys @ self.key_factor.T) * turned).sum(axis=2)
+        """The logits (n, T), −inf where a key is not valid; a constant per query is left out.
+
+        They are computed once, and are not to be written to.
+        """
+        return self._logits
+
+    @cached_property
+    def _logits(self) -> Floats:
+        slopes = self.queries.astype(np.float64) @ self.query_factor.T @ self.key_factor
+        out = np.matmul(self.keys.astype(np.float64), slopes[:, :, None])[:, :, 0]
         out[~self.valid] = -np.inf
+        out.setflags(write=False)
         return out
 
     def attention(self) -> Floats:
         """The attention of each query (n, T): rows sum to 1, 0 where a key is not valid."""
-        logits = self.logits()
-        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+        shares = np.exp(self._logits - self._logits.max(axis=1, keepdims=True))
         return shares / shares.sum(axis=1, keepdims=True)
 
     def chosen(self) -> Ints:
         """The key (n,) to which each query attends most, the first one of equals."""
-        return self.logits().argmax(axis=1)
+        return self._logits.argmax(axis=1)
 
     def subset(self, rows: Any) -> View:
         """The View of these queries: their numbers, in any order, or a boolean (n,)."""
-        numbers = np.asarray(rows)
-        if numbers.dtype == np.bool_:
-            if numbers.shape != (len(self.queries),):
-                raise BadTokens(
-                    f"rows has shape {numbers.shape}; there are {len(self.queries)} queries"
-                )
-            numbers = np.flatnonzero(numbers)
-        numbers = numbers.astype(np.int64)
-        if numbers.ndim != 1 or not len(numbers):
+        numbers = np.arange(len(self.queries))[rows]
+        if not len(numbers):
             raise BadTokens("rows names no query: give at least one")
-        n = len(self.queries)
-        if numbers.min() < -n or numbers.max() >= n:
-            raise BadTokens(f"rows goes up to {numbers.max()}; queries run from 0 to {n - 1}")
-        names = ("keys", "queries", "valid", "ids", "special", "positions")
+        names = ("keys", "queries", "values", "valid", "ids", "special", "positions")
         parts: dict[str, Any] = {name: getattr(self, name)[numbers] for name in names}
-        turns = None if self.turns is None else Turns(*(part[numbers] for part in self.turns))
-        return replace(self, texts=tuple(self.texts[i] for i in numbers), turns=turns, **parts)
-
-    def content(self) -> View:
-        """The View without special keys; queries that have no other key are left out."""
-        valid = self.valid & ~self.special
-        rows = np.flatnonzero(valid.any(axis=1))
-        if not len(rows):
-            raise BadTokens("every key is a special token: there is no content to attend to")
-        if len(rows) == len(valid):
-            return replace(self, valid=valid)
-        return replace(self.subset(rows), valid=valid[rows])
-
-    def _blocks(self) -> Iterator[slice]:
-        n, T, d = self.keys.shape
-        step = max(1, _BLOCK // (T * max(d, len(self.key_factor))))
-        return (slice(start, start + step) for start in range(0, n, step))
+        if self.layer_output is not None:
+            factor, output = self.layer_output
+            parts["layer_output"] = LayerOutput(factor, output[numbers])
+        part = replace(self, texts=tuple(self.texts[i] for i in numbers), **parts)
+        if "_logits" in self.__dict__:
+            part.__dict__["_logits"] = self._logits[numbers]
+        return part
 
     def _card(self) -> Summary:
         n, T, d = self.keys.shape
-        words = [text[at] for text, at in zip(self.texts[:3], self.positions, strict=False)] + [
-            "…"
-        ] * (n > 3)
+        words = [text[at] for text, at in zip(self.texts[:3], self.positions, strict=False)]
+        words += ["…"] * (n > 3)
         facts = {
             "width": len(self.key_factor),
             "bias": self.queries.shape[1] > d,
-            "positions": "learned, or none" if self.turns is None else "rotary",
+            "space": self.space,
             "queries": " ".join(words),
         }
-        who = f"layer {self.layer}, attention head {self.head}"
-        what = f"{who}: {n} queries over {T} keys of {d} features"
-        return Summary("View", what, facts)
+        return Summary("View", f"{self.name}: {n} queries over {T} keys of {d} features", facts)
 
 
-def rotate_half(q: NDArray[Any]) -> NDArray[Any]:
-    """(−second half, first half) of the last axis: every pair (i, i + h/2) turned by 90°.
+# Each bound is widened by this, for the rounding of the bound itself.
+WIDER = 1.01
 
-    >>> rotate_half(np.array([1.0, 2.0, 3.0, 4.0]))
-    array([-3., -4.,  1.,  2.])
+
+class Margins(NamedTuple):
+    """What is known of the choices of n queries over T keys.
+
+    logits (n, T), −inf on keys that are not valid; error (n, T): how far each may be from the
+    truth; chosen (n,); rivals (n, T): the valid keys that are not chosen; least (n, T): a lower
+    bound of each rival's margin, inf elsewhere; gap (n,): the top logit less the second, inf where
+    there is one key; tied (n,): the gap is not certified positive, so that there is no choice.
     """
-    first, second = np.split(q, 2, axis=-1)
-    return np.concatenate([-second, first], axis=-1)
+
+    logits: Floats
+    error: Floats
+    chosen: Ints
+    rivals: Bools
+    least: Floats
+    gap: Floats
+    tied: Bools
+
+
+def margins_of(view: View) -> Margins:
+    """The margins of a View, with rounding on the safe side.
+
+    Raises BadTokens where a number is not finite.
+    """
+    check_numbers(view)
+    logits = view.logits()
+    error = rounding_of(view)
+    n = len(logits)
+    rows, chosen = np.arange(n), logits.argmax(axis=1)
+    rivals = view.valid.copy()
+    rivals[rows, chosen] = False
+    with np.errstate(invalid="ignore"):  # a key that is not valid is no rival
+        apart = logits[rows, chosen][:, None] - logits
+        slack = (error[rows, chosen][:, None] + error + UNIT * np.abs(apart)) * WIDER
+        least = np.where(rivals, apart - slack, np.inf)
+    gap = np.where(rivals, apart, np.inf).min(axis=1)
+    return Margins(logits, error, chosen, rivals, least, gap, ~(least.min(axis=1) > 0))
+
+
+def rounding_of(view: View) -> Floats:
+    """How far each computed logit (n, T) may be from the truth: a share of |x|ᵀ|K|ᵀ|Q||z|."""
+    h, d = view.key_factor.shape
+    count = d + h + view.queries.shape[1] + 12
+    K, Q = np.abs(view.key_factor), np.abs(view.query_factor)
+
+    keys, queries = (np.abs(x.astype(np.float64)) for x in (view.keys, view.queries))
+    slopes = (queries @ Q.T + TINY) @ K + TINY
+    sizes: Floats = np.matmul(keys, slopes[:, :, None])[:, :, 0]
+    return count * UNIT * WIDER * sizes + TINY
+
+
+def check_numbers(view: View) -> None:
+    """Raises BadTokens where a number of the View is not finite, or too large to square."""
+    for name in ("keys", "queries", "key_factor", "query_factor", "values"):
+        array: Any = getattr(view, name)
+        if array.any():
+            floats(array, f"{view.name}: {name}")
+
+
+def choosing(view: View) -> View:
+    """The View of the queries that have two valid keys or more; others choose nothing.
+
+    Raises BadTokens where there is none.
+    """
+    rows = np.flatnonzero(view.valid.sum(axis=1) >= 2)
+    if not len(rows):
+        raise BadTokens(
+            f"{view.name}: no query has two keys, so that none chooses; give longer texts"
+        )
+    return view if len(rows) == len(view.queries) else view.subset(rows)

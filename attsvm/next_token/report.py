@@ -12,16 +12,10 @@ import numpy as np
 from attsvm._utils.memory import require
 from attsvm.next_token.infimum import finite_part
 from attsvm.next_token.order import KINDS, Order, chains, longest_chain, orders
-from attsvm.next_token.problems import Columns, solve_attention, solve_decoder
-from attsvm.next_token.realizable import Realizability, find_explained, realizability
+from attsvm.next_token.problems import solve_attention, solve_decoder
+from attsvm.next_token.realizable import find_explained, realizability
 from attsvm.next_token.sentences import Sentences, embedding_of
 from attsvm.next_token.text import TextReading
-from attsvm.next_token.unseen import Coverage, coverage
-
-# A gap that training of ordinary length has made clear.
-GAP = 0.25
-# KindPairs of tokens that are compared to count what is decided: a second or two.
-_PAIRS = 3e8
 
 
 def describe_sentences(
@@ -29,14 +23,11 @@ def describe_sentences(
     every: Mapping[int, Order],
     *,
     query: int | None = None,
-    length: int | None = None,
-    ties: bool = False,
 ) -> dict[str, Any]:
     """What is known of a text.
 
     every: the orders of its sentences. query: the one whose order and column are given in full;
-    without it every order is counted. length: up to how many tokens all sentences are counted that
-    the solution decides, those of the data without it. ties: count what is tied.
+    without it every order is counted.
     """
     data = found.sentences
     finding = realizability(data, every)
@@ -61,12 +52,11 @@ def describe_sentences(
         "without_optimal": int(data.counts[without].sum()),
         **finding.to_dict(),
         "kinds": _count_kinds(data, every),
-        "ties": _count_ties(data, every, finding) if ties else None,
         "orders": [
             _describe_order(data, order, full=query is not None) for order in chosen.values()
         ],
     }
-    report["solved"] = _solve(data, every, query, length)
+    report["solved"] = _solve(data, every, query)
     return report
 
 
@@ -77,24 +67,6 @@ def _count_kinds(data: Sentences, every: Mapping[int, Order]) -> dict[str, int]:
         counts.update(order.kinds.tolist())
     counts[KINDS[3]] = len(every) * data.vocabulary - counts.total()
     return {kind: counts[kind] for kind in KINDS}
-
-
-def _count_ties(
-    data: Sentences, every: Mapping[int, Order], finding: Realizability
-) -> dict[str, int]:
-    """What the ties are, once several labels of a context and cycles are allowed."""
-    sizes = [np.bincount(order.component) for order in every.values() if len(order.tokens)]
-    tied = [size[size > 1] for size in sizes]
-    return {
-        "contexts": finding.counts["contradiction"],
-        "queries": sum(bool(size.size) for size in tied),
-        "components": sum(map(len, sizes)),
-        "tied_components": sum(map(len, tied)),
-        "tied_tokens": sum(int(size.sum()) for size in tied),
-        "largest": max((int(size.max()) for size in tied if size.size), default=0),
-        # Nothing can be learnt from these: none of their tokens is followed by the label.
-        "sentences_without_optimal": int((~data.optimal.any(axis=1)).sum()),
-    }
 
 
 def _describe_order(data: Sentences, order: Order, *, full: bool) -> dict[str, Any]:
@@ -115,9 +87,7 @@ def _describe_order(data: Sentences, order: Order, *, full: bool) -> dict[str, A
     return found
 
 
-def _solve(
-    data: Sentences, every: Mapping[int, Order], query: int | None, length: int | None
-) -> dict[str, Any]:
+def _solve(data: Sentences, every: Mapping[int, Order], query: int | None) -> dict[str, Any]:
     """Both problems on orthonormal tokens, and the finite part."""
     N = data.vocabulary
     require(5 * 8 * N * N, f"the matrices of {N} tokens")
@@ -135,7 +105,6 @@ def _solve(
         "attention": None if best is None else best.to_dict(),
         "decoder": None if decoder is None else decoder.to_dict(),
         "finite": _describe_finite(data),
-        "coverage": None if best is None else _cover(data, every, best, length),
         "column": listed,
     }
 
@@ -147,29 +116,3 @@ def _describe_finite(data: Sentences) -> dict[str, Any]:
     if not part.size:
         return report | dict.fromkeys(("infimum", "entropy", "largest")) | {"components": 0}
     return report | finite_part(part, orders(part)).to_dict()
-
-
-def _cover(
-    data: Sentences, every: Mapping[int, Order], best: Columns, length: int | None
-) -> dict[str, Any] | None:
-    """The share of all sentences with a query of the data that the solution decides.
-
-    None where counting would take long: N² pairs of tokens for each query.
-    """
-    if data.vocabulary**2 * len(every) > _PAIRS:
-        return None
-    most = int(data.lengths.max(initial=2)) if length is None else length
-    decided, wide = (
-        sum(
-            (coverage(o, best.W[:, q], most, gap=gap, up_to=True) for q, o in every.items()),
-            Coverage(0, 0, 0),
-        )
-        for gap in (0.0, GAP)
-    )
-    return {
-        "length": most,
-        "gap": GAP,
-        "decided": decided.share,
-        "wide": wide.share,
-        "ordered": decided.ordered_share,
-    }

@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from attsvm._utils.expected import file_path, flag, function, shown, whole
+from attsvm._utils.expected import file_path, flag, whole
 from attsvm._utils.files import beside, check_in, check_out
 from attsvm._utils.memory import require
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.next_token.sentences import INFERRED, Sentences
 
-Tokenizer = Callable[[str], Sequence[Any]]
 # (number of the line, its tokens), and (number of the line, its text).
 Line = tuple[int, list[Any]]
 Numbered = tuple[int, str]
@@ -59,7 +58,6 @@ def read_sentences(
     file: Path | str,
     *,
     collocations: Path | str | None = None,
-    tokenizer: Tokenizer | None = None,
     vocabulary: int | None = None,
     limit: int | None = None,
     prose: bool = False,
@@ -80,8 +78,6 @@ def read_sentences(
     collocations : path, "bigrams" or "copy", optional
         Who follows whom: a file of lines x n(x); the most frequent pairs; or n(x) = x. Those of the
         file itself are its two-token lines. Default in prose: "bigrams".
-    tokenizer : function of a line, optional
-        Makes a list of tokens of a line. Default: split at white space.
     vocabulary : int, optional
         Of numbers, the size N; of words, how many of the most frequent are kept (the first seen
         among equals). The others are left out of the lines as if they were not written; lines that
@@ -117,7 +113,6 @@ def read_sentences(
     return read_text(
         file,
         collocations=collocations,
-        tokenizer=tokenizer,
         vocabulary=vocabulary,
         limit=limit,
         prose=prose,
@@ -131,7 +126,6 @@ def read_text(
     file: Path | str,
     *,
     collocations: Path | str | None = None,
-    tokenizer: Tokenizer | None = None,
     vocabulary: int | None = None,
     limit: int | None = None,
     prose: bool = False,
@@ -145,7 +139,6 @@ def read_text(
             whole(number, name, least=1, kind=BadTokens)
     for name, value in (("prose", prose), ("lower", lower), ("strip", strip)):
         flag(value, name)
-    tokenizer = function(tokenizer, "tokenizer")
     source = file_path(file, "file")
     if limit is None and source.is_file():  # a word of six letters takes about 70 bytes in a list
         require(12.0 * source.stat().st_size, source.name)
@@ -153,8 +146,7 @@ def read_text(
     def split(texts: Iterable[Numbered]) -> Iterator[Line]:
         """(number, tokens) of the lines that are not blank."""
         for number, text in texts:
-            words = text.split() if tokenizer is None else _tokens(text, tokenizer, number)
-            if words := clean_words(words, lower=lower, strip=strip):
+            if words := clean_words(text.split(), lower=lower, strip=strip):
                 yield number, words
 
     least = max(shortest or 1, _LEAST if prose else 1)
@@ -182,13 +174,10 @@ def read_text(
                 f"{listed} holds words and {source} token numbers: write both as numbers"
             )
         found = TextReading(_sentences(lines, pairs, mode, vocabulary))
+    elif vocabulary is None:
+        found = TextReading(_sentences(lines, pairs, mode, None))
     else:
-        lines = [(number, [_word(w, number) for w in line]) for number, line in lines]
-        pairs = [(number, [_word(w, number) for w in pair]) for number, pair in pairs]
-        if vocabulary is None:
-            found = TextReading(_sentences(lines, pairs, mode, None))
-        else:
-            found = _most_frequent(lines, pairs, mode, vocabulary)
+        found = _most_frequent(lines, pairs, mode, vocabulary)
     return replace(found, skipped=skipped, mode=mode)
 
 
@@ -257,41 +246,23 @@ def _most_frequent(
 
 
 def _texts(file: Path) -> Iterator[Numbered]:
-    """(number, text) of the lines of a text file, counted from 1."""
+    """(number, text) of the lines of a text file, counted from 1, without its byte-order mark."""
     check_in(file, "a text file, one sentence a line")
-    number = 0
     with file.open("rb") as stream:
-        for block in stream:
-            for raw in block.splitlines():  # CR, LF and both end a line
-                number += 1
-                yield number, _text(raw, number, file)
-
-
-def _text(raw: bytes, number: int, file: Path) -> str:
-    """One line, decoded; the byte-order mark of the first is left out."""
-    try:
-        text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        raise BadTokens(
-            f"line {number} of {file} is not UTF-8 text (byte {raw[error.start]:#04x}): save the "
-            "file as UTF-8"
-        ) from None
-    if "\0" in text:
-        raise BadTokens(f"line {number} of {file} holds a zero byte: save the file as UTF-8 text")
-    return text
-
-
-def _tokens(text: str, tokenizer: Tokenizer, number: int) -> list[Any]:
-    """What the tokenizer makes of a line; a blank one is not given to it."""
-    if not text.strip():
-        return []
-    tokens = tokenizer(text)
-    if isinstance(tokens, str | bytes) or not isinstance(tokens, Iterable):
-        raise BadTokens(
-            f"the tokenizer makes {type(tokens).__name__} of line {number}: it must make a list of "
-            "words or of numbers"
-        )
-    return list(tokens)
+        lines = (raw for block in stream for raw in block.splitlines())  # CR, LF and both
+        for number, raw in enumerate(lines, 1):
+            try:
+                text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise BadTokens(
+                    f"line {number} of {file} is not UTF-8 text (byte {raw[error.start]:#04x}): "
+                    "save the file as UTF-8"
+                ) from None
+            if "\0" in text:
+                raise BadTokens(
+                    f"line {number} of {file} holds a zero byte: save the file as UTF-8 text"
+                )
+            yield number, text
 
 
 def _pairs(file: Path, lines: Iterator[Line]) -> Iterator[Line]:
@@ -317,52 +288,35 @@ def _pairs(file: Path, lines: Iterator[Line]) -> Iterator[Line]:
 
 def _whole_numbers(lines: list[Line], file: Path) -> bool:
     """Whether all tokens are whole numbers; then they are numbers, in place."""
-    texts = (token for _, line in lines for token in line if isinstance(token, str))
-    if not all(_WHOLE.fullmatch(token) for token in texts):
+    if not all(_WHOLE.fullmatch(token) for _, line in lines for token in line):
         return False
     for number, line in lines:
-        for place, token in enumerate(line):
-            if isinstance(token, str):
-                if len(token) > _DIGITS:
-                    raise BadTokens(
-                        f"token {token[:_DIGITS]}… in line {number} of {file} is out of range: it "
-                        "is no number of a token"
-                    )
-                line[place] = int(token)
+        for token in line:
+            if len(token) > _DIGITS:
+                raise BadTokens(
+                    f"token {token[:_DIGITS]}… in line {number} of {file} is out of range: it is "
+                    "no number of a token"
+                )
+        line[:] = map(int, line)
     return True
 
 
-def _word(token: Any, number: int) -> str:
-    """The token, checked to be a word."""
-    if not isinstance(token, str):
-        raise BadTokens(
-            f"the tokenizer makes {shown(token)} of line {number} and words of others: "
-            "it must make all words or all numbers"
-        )
-    return token
+def clean_words(words: Iterable[str], *, lower: bool, strip: bool) -> list[Any]:
+    """The words of one line, cleaned.
 
-
-def clean_words(tokens: Iterable[Any], *, lower: bool, strip: bool) -> list[Any]:
-    """The tokens of one line, cleaned; what is no word is left as it is.
-
-    >>> clean_words(["«Well-known»", "--", "(GPL).", 7], lower=True, strip=True)
-    ['well-known', 'gpl', 7]
+    >>> clean_words(["«Well-known»", "--", "(GPL)."], lower=True, strip=True)
+    ['well-known', 'gpl']
     """
-    found = [strip_word(w) if strip and isinstance(w, str) else w for w in tokens]
-    lowered = [w.lower() if lower and isinstance(w, str) else w for w in found]
-    return [w for w in lowered if w != ""]
+    found = [strip_word(word) if strip else word for word in words]
+    return [word.lower() if lower else word for word in found if word]
 
 
 def strip_word(word: str) -> str:
     """The word without the punctuation and the signs at its ends; a whole number as it is."""
-    if _WHOLE.fullmatch(word):
+    if word.isalnum() or _WHOLE.fullmatch(word):
         return word
-    first, last = 0, len(word)
-    while first < last and unicodedata.category(word[first])[0] in "PS":
-        first += 1
-    while last > first and unicodedata.category(word[last - 1])[0] in "PS":
-        last -= 1
-    return word[first:last]
+    inside = [k for k, c in enumerate(word) if unicodedata.category(c)[0] not in "PS"]
+    return word[inside[0] : inside[-1] + 1] if inside else ""
 
 
 def split_prose(lines: Iterable[Numbered], source: str) -> Iterator[Numbered]:

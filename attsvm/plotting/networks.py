@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from attsvm._utils.arrays import Floats
@@ -183,22 +184,22 @@ _BARS = {
 Record = Mapping[str, Any]
 
 
-def economy_figure(records: Sequence[Record], *, look: str = "screen") -> Picture:
-    """Sharpness against norm economy of every head, and above it where its rotated nulls lie."""
+def norm_ratio_figure(records: Sequence[Record], *, look: str = "screen") -> Picture:
+    """Sharpness against norm ratio of every head, and above it where its rotated nulls lie."""
     with style.styled(look):
         made, grid = sheet(look, size=(5.0, 3.9))
         ax: Axes = grid[0, 0]
-        shown = [r for r in records if _known(r, "economy") and r["economy"] > 0]
-        nulls = [r for r in shown if _known(r, "economy_rotated_low")]
+        shown = [r for r in records if _known(r, "norm_ratio") and r["norm_ratio"] > 0]
+        nulls = [r for r in shown if _known(r, "norm_ratio_rotated_low")]
         if nulls:
             x, low, high = (
                 [r[name] for r in nulls]
-                for name in ("sharpness", "economy_rotated_low", "economy_rotated_high")
+                for name in ("sharpness", "norm_ratio_rotated_low", "norm_ratio_rotated_high")
             )
             label = "its rotated nulls"
             ax.vlines(x, low, high, color=style.FAINT, linewidth=3.0, label=label, zorder=1)
         for kind, (colour, mark) in _KINDS.items():
-            mine = [(r["sharpness"], r["economy"]) for r in shown if r["kind"] == kind]
+            mine = [(r["sharpness"], r["norm_ratio"]) for r in shown if r["kind"] == kind]
             if mine:
                 label = f"{kind} ({len(mine)})"
                 ax.plot(*np.transpose(mine), mark, color=colour, markersize=5.5, label=label)
@@ -206,9 +207,9 @@ def economy_figure(records: Sequence[Record], *, look: str = "screen") -> Pictur
             ax.set_yscale("log")
             ax.legend(frameon=False, loc="best")
         else:
-            _nothing(ax, "no attention head has a single W")
+            _nothing(ax, "no norm ratio is known")
         ax.set_xlabel("sharpness: mean largest attention")
-        ax.set_ylabel("norm economy: share of ‖W‖ that would do")
+        ax.set_ylabel("norm ratio: share of ‖W‖ that would do")
         return made
 
 
@@ -254,6 +255,28 @@ def gaps_figure(gaps: Mapping[str, Any], name: str, *, look: str = "screen") -> 
         ax.set_xlabel("queries, by gap")
         ax.set_ylabel("gap of the two top logits, at norm 1")
         ax.legend(frameon=False, loc="best")
+        return made
+
+
+def pattern_figure(found: Any, *, look: str = "screen") -> Picture:
+    """One head's attention on a text, as attsvm.inspection.Pattern holds it: a row per query, a
+    ring on each selected key, dashed where its two top logits cannot be separated."""
+    L = len(found.tokens)
+    side = min(10.0, 2.2 + 0.24 * L)
+    with style.styled(look):
+        made, grid = sheet(look, size=(side + 0.8, side))
+        ax: Axes = grid[0, 0]
+        shades = np.where(found.view.valid, found.attention, np.nan)
+        image = ax.imshow(shades, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+        for row, key in enumerate(found.selected):
+            firm = found.table["key_radius"][row] > 0
+            kind: dict[str, Any] = {"edgecolor": "#d55e00", "linestyle": "-" if firm else ":"}
+            ax.add_patch(Rectangle((key - 0.5, row - 0.5), 1, 1, fill=False, **kind))
+        if L <= 60:
+            ax.set_xticks(range(L), found.tokens, rotation=90)
+            ax.set_yticks(range(L), found.tokens)
+        ax.set(xlabel="key", ylabel="query", title=f"Attention of {found.view.name}")
+        made.colorbar(image, ax=ax, shrink=0.7)
         return made
 
 

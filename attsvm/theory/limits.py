@@ -21,11 +21,14 @@ Theory: [tarzanagh2023maxmargin], [tarzanagh2023svm], [vasudeva2024rates], [juli
 from __future__ import annotations
 
 import re
+import tomllib
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import cached_property
+from importlib.resources import files
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -51,10 +54,6 @@ from attsvm.training.optimizers import RuleLike, optimizer_of
 
 Status = Literal["proved", "proved-linear", "path-only", "conjectured", "none", "unknown"]
 
-_A, _B, _C = "tarzanagh2023maxmargin", "tarzanagh2023svm", "julistiono2024mirror"
-_RATES, _NEXT, _GRAPH = "vasudeva2024rates", "huang2024nexttoken", "li2024mechanics"
-_FLOW, _STEEP, _ADAM = "sheen2024flow", "fan2025spectral", "zhang2024adam"
-
 
 @dataclass(frozen=True)
 class LimitRow:
@@ -67,195 +66,29 @@ class LimitRow:
     premises: tuple[str, ...]
 
 
-_DATA = ("linear head", "decreasing loss", "one best token", "separable")
-_DESCENT_DATA = (*_DATA, "any start", "near or any start", "small step")
-_MIRROR_DATA = (*_DATA, "near start", "small step")
-_RUN = (*_DATA, "any start", "near or any start")
-_JOINT = ("decreasing loss", "labels", "one best token", "separable", "support", "label margin")
-_TWO = ("realizable", "orthonormal", "staged")
+# The models and the families of optimizers of the table; POWERS have an exponent.
+MODELS = ("prompt", "weight", "factored", "joint-prompt", "joint-weight", "next-token")
+POWERS = ("mirror", "nmirror")
+FAMILIES = (
+    *("gd", "ngd", "polyak", *POWERS),
+    *("sign", "signum", "spectral", "muon", "adam", "path"),
+)
+OPTIMIZERS = tuple(family for family in FAMILIES if family not in POWERS)
 
-_DESCENT = (
-    "The norm diverges and the direction tends to the least-norm solution at locally optimal "
-    "tokens when started near it. When the other tokens of an input share one score the theorem "
-    "says so of the best tokens from any start; with one input that stands, with several some "
-    "starts are proved to end elsewhere (claim B.equal-scores-global)."
-)
-_MIRROR = (
-    "Started near the least ℓp-norm solution of locally optimal tokens, the norm diverges and "
-    "the direction tends to that solution."
-)
-_PATH = (
-    "The least loss inside a growing ball has the direction of the least-norm solution at the "
-    "best tokens."
-)
-_JOINT_PATH = (
-    "With decoder and attention both bounded, the path's attention tends to the least-norm "
-    "solution with margin 1 on inputs that support the decoder and 0 on the others, and the "
-    "decoder to its own; how fast the two radii grow matters. For the descent this is not proved."
-)
-_NOTE = "Proved for linear and multiclass models; for attention it is a conjecture."
 
-_GD = LimitRow("frobenius", "proved", _DESCENT, (_A, _B), _DESCENT_DATA)
-_NGD = LimitRow(
-    "frobenius",
-    "proved",
-    "The direction tends to the least-norm solution at the best tokens, with a finite-time rate.",
-    (_RATES,),
-    (*_DATA, "data model"),
-)
-_NGD_PROMPT = LimitRow(
-    "frobenius",
-    "conjectured",
-    "In the limit of small steps the iterates follow gradient flow's curve at another speed, "
-    "which suggests the limit of gradient descent; the finite-time theorem is on weights.",
-    (_A, _RATES),
-    _RUN,
-)
-_LP = LimitRow("lP", "proved", _MIRROR, (_C,), _MIRROR_DATA)
-_LP_NORMALIZED = LimitRow(
-    "lP",
-    "conjectured",
-    "The limit of mirror descent on the same potential, as published experiments show; the "
-    "theorem is on the optimizer without normalization.",
-    (_C,),
-    _RUN,
-)
-_SIGN = LimitRow("max", "conjectured", "Largest margin in the max norm. " + _NOTE, (_STEEP,), _RUN)
-_SPECTRAL = LimitRow(
-    "spectral",
-    "conjectured",
-    "Largest margin in the spectral norm (for a prompt, one column, the Euclidean). " + _NOTE,
-    (_STEEP,),
-    _RUN,
-)
-_ADAM_MAX = LimitRow(
-    "max",
-    "conjectured",
-    "Largest margin in the max norm, without eps and on full batches. " + _NOTE,
-    (_ADAM, _STEEP),
-    (*_RUN, "full batch"),
-)
-_BALL = LimitRow("frobenius", "path-only", _PATH, (_A, _B), _DATA)
-_NUCLEAR = LimitRow(
-    "nuclear",
-    "conjectured",
-    "The nuclear norm of K Qᵀ: proved for the vanishing-ridge path, and for gradient flow with "
-    "exponential loss from aligned starts; not for the descent from a general start.",
-    (_B, _FLOW),
-    (*_RUN, "nuclear rank"),
-)
-_NUCLEAR_NORMALIZED = LimitRow(
-    "nuclear",
-    "conjectured",
-    "The nuclear norm of K Qᵀ, as published experiments with normalized steps show; proved for "
-    "the vanishing-ridge path only.",
-    (_B,),
-    (*_RUN, "nuclear rank"),
-)
-_NUCLEAR_PATH = LimitRow(
-    "nuclear",
-    "path-only",
-    "With ‖K‖² + ‖Q‖² bounded, the path of K Qᵀ tends to the set of least nuclear norm at the "
-    "best tokens.",
-    (_B,),
-    (*_DATA, "width"),
-)
-_FACTORED_SPECTRAL = LimitRow(
-    "spectral",
-    "conjectured",
-    "Spectral steps on each factor suggest the spectral norm of K Qᵀ once the start reaches the "
-    "rank: factoring changes nothing. No theorem is known.",
-    (_STEEP,),
-    (*_RUN, "rank"),
-)
-_FACTORED_SIGN = LimitRow(
-    None,
-    "conjectured",
-    "No entrywise norm: the product seems to follow the gauge of sign outer products x yᵀ, "
-    "which is not the max norm and is not among the norms solved here.",
-    (_STEEP,),
-    _RUN,
-)
-_FACTORED_OPEN = LimitRow(None, "none", "No norm of K Qᵀ is known or suggested.", (), _RUN)
-_JOINT_GD = LimitRow("frobenius", "path-only", _JOINT_PATH, (_A,), _JOINT)
-_JOINT_LP_2 = LimitRow("frobenius", "path-only", _JOINT_PATH, (_C,), _JOINT)
-_JOINT_LP = LimitRow("lP", "path-only", _JOINT_PATH, (_C,), _JOINT)
-_JOINT_NGD = LimitRow(
-    "frobenius",
-    "proved",
-    "Weights and decoder trained together by normalized steps tend to their max-margin "
-    "directions, for data drawn from a special model with nearly orthogonal tokens and with the "
-    "step sizes of the theorem. Elsewhere only the regularization path is known.",
-    (_RATES, _C),
-    (*_JOINT, "data model", "theorem's steps"),
-)
-_JOINT_SIGN = LimitRow("max", "conjectured", "Attention part: " + _NOTE, (_STEEP,), _JOINT)
-_JOINT_SPECTRAL = LimitRow("spectral", "conjectured", "Attention part: " + _NOTE, (_STEEP,), _JOINT)
-_JOINT_ADAM = LimitRow(
-    "max", "conjectured", "Attention part: " + _NOTE, (_ADAM,), (*_JOINT, "full batch")
-)
-_TWO_STAGES = LimitRow(
-    "frobenius",
-    "proved",
-    "W_ov, then W_kq with W_ov frozen, tend in direction to their least-norm solutions; the loss "
-    "decays at a linear rate.",
-    (_NEXT,),
-    (*_TWO, "steady"),
-)
-_TWO_PLAIN = LimitRow(
-    "frobenius",
-    "conjectured",
-    "The limit of the two normalized stages; gradient descent on attention with a fixed head has "
-    "a theorem of its own, with ties and a finite part.",
-    (_NEXT, _GRAPH),
-    _TWO,
-)
-_TWO_LP = LimitRow(
-    "lP", "conjectured", "Entrywise ℓp in each stage; no theorem.", (_NEXT, _C), _TWO
-)
-_TWO_STEEP = "in each stage: proved for W_ov, a multiclass model; a conjecture for W_kq."
-_TWO_SIGN = LimitRow("max", "conjectured", f"Max norm {_TWO_STEEP}", (_NEXT, _STEEP), _TWO)
-_TWO_SPECTRAL = LimitRow("spectral", "conjectured", f"Spectral {_TWO_STEEP}", (_NEXT, _STEEP), _TWO)
-_TWO_ADAM = LimitRow(
-    "max", "conjectured", f"Max norm {_TWO_STEEP}", (_NEXT, _STEEP), (*_TWO, "full batch")
-)
+def _read_table() -> dict[tuple[str, str], LimitRow]:
+    """The rows of limits.toml by model and family, in the order of these."""
+    found: dict[tuple[str, str], LimitRow] = {}
+    for row in _DATA["limit"]:
+        parts = tuple(row["references"]), tuple(row["premises"])
+        made = LimitRow(row.get("norm"), row["status"], row["statement"], *parts)
+        found |= dict.fromkeys(product(row["models"], row["optimizers"]), made)
+    return {key: found[key] for key in product(MODELS, FAMILIES)}
 
-# fmt: off
-# The families of one row are named together: signum as sign, muon as spectral descent.
-_ROWS: dict[str, dict[str, LimitRow]] = {
-    "prompt": {
-        "gd": _GD, "ngd polyak": _NGD_PROMPT, "mirror": _LP, "nmirror": _LP_NORMALIZED,
-        "sign signum": _SIGN, "spectral muon": _SPECTRAL, "adam": _ADAM_MAX, "path": _BALL,
-    },
-    "weight": {
-        "gd": _GD, "ngd polyak": _NGD, "mirror": _LP, "nmirror": _LP_NORMALIZED,
-        "sign signum": _SIGN, "spectral muon": _SPECTRAL, "adam": _ADAM_MAX, "path": _BALL,
-    },
-    "factored": {
-        "gd": _NUCLEAR, "ngd polyak": _NUCLEAR_NORMALIZED, "mirror nmirror": _FACTORED_OPEN,
-        "sign signum": _FACTORED_SIGN, "spectral muon": _FACTORED_SPECTRAL,
-        "adam": _FACTORED_OPEN, "path": _NUCLEAR_PATH,
-    },
-    "joint-prompt": {
-        "gd ngd polyak path": _JOINT_GD, "mirror nmirror": _JOINT_LP, "sign signum": _JOINT_SIGN,
-        "spectral muon": _JOINT_SPECTRAL, "adam": _JOINT_ADAM,
-    },
-    "joint-weight": {
-        "ngd": _JOINT_NGD, "gd polyak path": _JOINT_LP_2, "mirror nmirror": _JOINT_LP,
-        "sign signum": _JOINT_SIGN, "spectral muon": _JOINT_SPECTRAL, "adam": _JOINT_ADAM,
-    },
-    "next-token": {
-        "ngd": _TWO_STAGES, "gd polyak path": _TWO_PLAIN, "mirror nmirror": _TWO_LP,
-        "sign signum": _TWO_SIGN, "spectral muon": _TWO_SPECTRAL, "adam": _TWO_ADAM,
-    },
-}
-# fmt: on
-TABLE: dict[tuple[str, str], LimitRow] = {
-    (model, family): row
-    for model, rows in _ROWS.items()
-    for families, row in rows.items()
-    for family in families.split()
-}
+
+_DATA = tomllib.loads(files("attsvm.theory").joinpath("limits.toml").read_text("utf-8"))
+TABLE = _read_table()
+PREMISES = tuple(_DATA["premises"])
 
 Verdict = tuple[bool | None, str]
 
@@ -489,71 +322,35 @@ def _orthonormal(case: LimitCase) -> Verdict:
     return off <= _RIGHT_ANGLE, f"inner products are within {off:.1e} of those"
 
 
-def _unchecked(detail: str) -> Callable[[LimitCase], Verdict]:
-    return lambda case: (None, detail)
-
-
-_NEAR = "the start is large and near the limit's direction, at locally optimal tokens"
-_REACH = "the factors can reach the limit's rank from their start"
+# The checks of premises; of the others `_DATA["unchecked"]` has what is said.
+CHECKS: dict[str, Callable[[LimitCase], Verdict]] = {
+    "linear head": _linear_head,
+    "decreasing loss": _loss,
+    "one best token": _one_best,
+    "separable": _separable,
+    "any start": _equal_others,
+    "near or any start": _start,
+    "small step": _small_step,
+    "no decay": _no_decay,
+    "nuclear rank": _reach("nuclear"),
+    "rank": _reach(None),
+    "labels": _labels,
+    "support": _support,
+    "realizable": _realizable,
+    "orthonormal": _orthonormal,
+    "staged": lambda case: case.staged,
+    "steady": lambda case: case.steady,
+}
 # Those that only spare another one: with one input, equal scores make any start do.
 _SPARES = ("any start",)
-# key -> (the premise in words, its check)
-CHECKS: dict[str, tuple[str, Callable[[LimitCase], Verdict]]] = {
-    "linear head": ("the head is linear", _linear_head),
-    "decreasing loss": ("the loss decreases strictly with the margin", _loss),
-    "one best token": ("each input has one best token", _one_best),
-    "separable": ("some matrix selects the best tokens", _separable),
-    "any start": ("the other tokens of an input share one score", _equal_others),
-    "near start": (_NEAR, _unchecked("a property of the run, not of the data")),
-    "near or any start": (_NEAR, _start),
-    "small step": ("the step is constant and small", _small_step),
-    "no decay": ("weights do not decay", _no_decay),
-    "data model": (
-        "the tokens come from the theorem's data model",
-        _unchecked("nearly orthogonal tokens and suitable queries"),
-    ),
-    "theorem's steps": (
-        "weights and decoder use the theorem's step sizes",
-        _unchecked("a property of the run, not of the data"),
-    ),
-    "full batch": ("Adam runs without eps on full batches", _unchecked("a property of the run")),
-    "nuclear rank": (_REACH, _reach("nuclear")),
-    "rank": (_REACH, _reach(None)),
-    "width": (
-        "the factors are at least as wide as the limit's rank",
-        _unchecked("a width of min(n, d, dq) always suffices"),
-    ),
-    "labels": ("each input has a label", _labels),
-    "support": ("every best token supports the decoder", _support),
-    "label margin": (
-        "attention off the best tokens lowers the best label margin in proportion",
-        _unchecked("not checked: it speaks of every attention at once"),
-    ),
-    "realizable": (
-        "sentences are closed under prefixes and agree with one strict order for each query, "
-        "without confused tokens, and the optimal token occurs at least as often as any "
-        "non-optimal one",
-        _realizable,
-    ),
-    "orthonormal": ("the embeddings are orthonormal", _orthonormal),
-    "staged": ("W_ov is trained first, and W_kq with it frozen", lambda case: case.staged),
-    "steady": (
-        "each stage starts at zero and takes normalized steps of one length",
-        lambda case: case.steady,
-    ),
-}
 
 
 def premise(name: str, case: LimitCase) -> Premise:
     """The premise of this key, checked on the case."""
-    words, check = CHECKS[name]
-    return Premise(words, *check(case), needed=name not in _SPARES)
+    check = CHECKS.get(name)
+    holds, detail = (None, _DATA["unchecked"][name]) if check is None else check(case)
+    return Premise(_DATA["premises"][name], holds, detail, needed=name not in _SPARES)
 
-
-# Models, optimizers without an exponent, and optimizers with one.
-MODELS = tuple(dict.fromkeys(model for model, _ in TABLE))
-POWERS = ("mirror", "nmirror")
-OPTIMIZERS = tuple(r for r in dict.fromkeys(optimizer for _, optimizer in TABLE) if r not in POWERS)
 
 _NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+")
 # ℓ2 mirror descent is gradient descent.

@@ -11,7 +11,6 @@ locally optimal selection is a proof of convergence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -35,17 +34,16 @@ from attsvm.theory import measures
 from attsvm.theory.convergence import ConvergenceProof
 from attsvm.theory.convergence.prover import Prover, head_at, prover, prover_of
 from attsvm.theory.limits import Limit, LimitCase, limit_of, predict_case, reach_of
-from attsvm.theory.optima import Optimality, optimality, verdict_on
+from attsvm.theory.optima import Optimality, verdict_on
 from attsvm.training.heads import Head, head_of
 from attsvm.training.losses import Loss, loss_of
 from attsvm.training.models import MODELS, Model, SentenceModel, with_head
 from attsvm.training.models.gradient.attention import attend
 from attsvm.training.models.gradient.batch import Batch
-from attsvm.training.models.model import Evaluation, evaluate, log_norm
+from attsvm.training.models.model import evaluate, log_norm
 from attsvm.training.optimizers import RuleLike
-from attsvm.training.optimizers.optimizer import Blocks
 from attsvm.training.optimizers.steps import length
-from attsvm.training.path import Path, pulled_back, recorded
+from attsvm.training.path import Path, pulled_back
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -434,39 +432,3 @@ def _solve_relaxed(
     if support is None or support.all():
         return None
     return solve(Problem.of(tokens, keep, b=support.astype(float)), norm)
-
-
-def until_margin_share(
-    tokens: Tokens | Sequence[Tokens],
-    head: Any,
-    *,
-    norm: str | Norm = "frobenius",
-    share: float = 0.99,
-    model: Model,
-) -> Callable[[int, Blocks, Evaluation], bool]:
-    """A `stop` for `train`: every selection is certified locally optimal, every W has the share.
-
-    share: the certified margin share in `norm` at which a run may end; it does not show that a
-    longer run would keep its selection. Checked at recorded steps only. For models with a fixed
-    linear head.
-    """
-    listed = [tokens] if isinstance(tokens, Tokens) else list(tokens)
-    heads = np.broadcast_to(np.atleast_2d(head), (len(listed), listed[0].d))
-    known: dict[tuple[int, ...], Optimality] = {}
-
-    def stop(step: int, params: Blocks, found: Evaluation) -> bool:
-        least = np.take_along_axis(found.logs, found.top[:, :, None], 2).min()
-        if not recorded(step) or least < np.log(DECIDED):
-            return False
-        W = model.matrix(params)
-        for b, instance in enumerate(listed):
-            key = (b, *(int(t) for t in found.top[b]))
-            if key not in known:
-                keep = Selection.of(instance, found.top[b])
-                known[key] = optimality(instance, keep, heads[b], norm)
-            verdict = known[key]
-            if not verdict.locally or measures.margin_share(W[b], verdict.certificate) < share:
-                return False
-        return True
-
-    return stop

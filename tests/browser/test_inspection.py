@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from attsvm.inspection import InspectionConfig, inspect, load
-from attsvm.inspection.page.folder import write_folder
-from tests.inspection.tiny import write
+from attsvm.inspection import InspectionConfig, inspect
+from attsvm.inspection.models import load
+from attsvm.inspection.page import write_folder
 
 CELLS = "[...document.querySelectorAll('table.map td a')].map(e => e.textContent)"
 OPEN = "[...document.querySelectorAll('article.head.open')].map(e => e.id)"
@@ -14,19 +14,16 @@ OPEN = "[...document.querySelectorAll('article.head.open')].map(e => e.id)"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """The folder of an inspection of a tiny model, on letters."""
-    pytest.importorskip("tokenizers")
-    pytest.importorskip("safetensors")
+    pytest.importorskip("transformers")
+    from tests.inspection.tiny import build, tokenizer
+
     place = tmp_path_factory.mktemp("inspection")
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(list("abcdefgh"), 9)) for _ in range(30)]
-    model = load(write(place / "mine", "bert"))
-    plan = InspectionConfig(
-        fit=10, test=20, draws=1, nuclear_draws=-1, attacks=5, cross=False, optimality=0
-    )
-    found = inspect(model, texts, plan=plan, length=12)
-    body = model.transformer
-    about = {"family": body.family, "layers": 2, "heads": body.heads, "width": body.width}
-    report = {**found.as_json(), "about": about, "texts": 30, "seconds": 1.0}
+    model = load(build("bert"), tokenizer())
+    config = InspectionConfig(fit=10, test=20, draws=1, nuclear_draws=-1, attacks=5, cross=False)
+    found = inspect(model, texts, config=config, length=12)
+    report = {**found.as_json(), "about": model.about, "texts": 30, "seconds": 1.0}
     return found, write_folder(place / "out", report)
 
 
@@ -52,8 +49,8 @@ def test_the_map_shows_the_measure_that_is_chosen(page, folder):
 def test_a_link_opens_one_head(page):
     assert len(page.value(OPEN)) == 1
     page.value("document.querySelector('table.map td a').click()")
-    page.until(f"{OPEN}[0] === 'l0h0'")
-    assert page.value(OPEN) == ["l0h0"]
+    page.until(f"{OPEN}[0] === 'L0H0'")
+    assert page.value(OPEN) == ["L0H0"]
 
 
 def test_nothing_is_wider_than_a_phone(page):

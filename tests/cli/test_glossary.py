@@ -22,7 +22,7 @@ KNOWN = {word.replace("_", " ") for term in TERMS for word in (term, MATRIX.sub(
     ("content", "words"),
     [
         (GOOD, ("sentences", "text.txt")),
-        (TIED, ("sentences", "text.txt", "--ties")),
+        (TIED, ("sentences", "text.txt")),
         (TIED, ("sentences", "text.txt", "--vocabulary", 3, "--shortest", 2)),
         (GOOD, ("train", "tokens.npz", "--steps", 50)),
         (GOOD, ("train", "text.txt", "--model", "next-token", "--steps", 20, "--unseen", 5)),

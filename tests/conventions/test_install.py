@@ -26,15 +26,16 @@ print(attsvm.solve(problem).require().upper)
 FILES = """
 import attsvm
 from attsvm.experiments.report import render_report
-from attsvm.inspection.passages import sample_texts
-from attsvm.plotting.html.shell import Parts, whole_page
+from attsvm.inspection.texts import sample_texts
+from attsvm.inspection import FIELDS
+from importlib.resources import files
 from attsvm.experiments.runner import package_hash
 from attsvm.experiments.spec import SHIPPED, shipped_sweep
 from pathlib import Path
 print(attsvm.__file__)
 for name in SHIPPED:
     print(name, shipped_sweep(name).instances)
-page = whole_page(Parts("a", "b", "c", "d", "e", ("f", "g")))
+page = files("attsvm.inspection.page").joinpath("inspect.html").read_text("utf-8")
 print(package_hash(), len(sample_texts("prose")), len(page), len(render_report(Path(), [])))
 """
 

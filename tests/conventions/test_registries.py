@@ -18,7 +18,6 @@ REGISTRIES = {
     "training.optimizers": "OPTIMIZERS",
     "experiments.statements": "STATEMENTS",
     "experiments.executors": "ENGINES",
-    "inspection.families": "FAMILIES",
 }
 
 

@@ -91,16 +91,6 @@ def swapped(column, i, j):
     return forge
 
 
-def scaled(factor):
-    def forge(folder):
-        head, body = rows(folder)
-        for row in body:
-            row[3] = repr(float(row[3]) * factor)
-        write(folder, head, body)
-
-    return forge
-
-
 def record(change, name="Z.sizes"):
     def forge(folder):
         file = folder / f"studies/{name}.json"
@@ -121,13 +111,6 @@ def no_column(folder):
     write(folder, head[:-1], [row[:-1] for row in body])
 
 
-def from_other(folder):
-    head, body = rows(folder)
-    other = rows(folder, "Z.steps")[1]
-    body[5] = ["9", "9.0", *other[0][:1], "1.0", "True", "17"]
-    write(folder, head, body)
-
-
 FORGED = {
     "a value": value("size", "1.5"),
     "the sixth digit": value("size", lambda x: repr(float(x) * (1 + 3e-6))),
@@ -136,7 +119,6 @@ FORGED = {
     "infinity": value("size", "inf"),
     "a truth": value("large", lambda x: "True" if x == "False" else "False"),
     "a text": value("word", "c"),
-    "a text with a space": value("word", lambda x: f"{x} "),
     "no number": value("size", "small"),
     "no truth": value("large", "1"),
     "a seed": value("seed", "77"),
@@ -146,17 +128,12 @@ FORGED = {
     "values of neighbours swapped": swapped("size", 3, 4),
     "values of points swapped": swapped("size", 3, 33),
     "seeds swapped": swapped("seed", 3, 4),
-    "points swapped": swapped("scale", 3, 13),
     "a row dropped": lines(lambda body: body[:9] + body[10:]),
-    "the first row dropped": lines(lambda body: body[1:]),
-    "the last row dropped": lines(lambda body: body[:-1]),
     "half the rows dropped": lines(lambda body: body[:30]),
     "a row twice": lines(lambda body: [*body, body[5]]),
     "a row in place of another": lines(lambda body: [*body[:9], body[8], *body[10:]]),
     "a row invented": lines(lambda body: [*body, ["1", "1.0", "10", "1.0", "False", "17"]]),
     "no row": lines(lambda body: []),
-    "a row of another study": from_other,
-    "all values a little larger": scaled(1 + 1e-5),
     "a column more": column,
     "a column less": no_column,
     "one of two rows of an instance": lines(lambda body: body[1:], "Z.steps"),

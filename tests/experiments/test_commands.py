@@ -95,10 +95,6 @@ def test_bad_input_is_one_sentence(run, mine, words, said):
     ("change", "said"),
     [
         ("measure=None", "Z.bad: it has no measure"),
-        ('family="gausian"', "nearest is gaussian"),
-        ('grid={"m": [1]}', "unknown parameter 'm'"),
-        ('figure={"kind": "pie"}', "unknown kind of figure 'pie'"),
-        ('id="bad"', "id is a paper, a dot and a name"),
         ('id="B.rank"', "the id B.rank is taken"),
     ],
 )

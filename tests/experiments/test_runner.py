@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from attsvm._utils import files
-from attsvm.errors import BadTokens, Unsupported
+from attsvm.errors import BadTokens
 from attsvm.experiments import runner
 from attsvm.experiments.executors import ExecutorConfig
 from attsvm.experiments.kept import keeping, kept
@@ -204,19 +204,26 @@ def no_dict(group):
 
 
 def sometimes(group):
-    return {"x" if 0 in group.seeds else "y": np.zeros(len(group))}
+    return [{"seed": s, "x" if s < 4 else "y": s / 2, "word": "a" * s} for s in group.seeds]
 
 
 @pytest.mark.parametrize(
     ("measure", "said"),
     [
         (wrong_shape, "x of shape"), (wrong_type, "x of type object"), (no_dict, "dict of columns"),
-        (sometimes, "the same ones everywhere"),
     ],
 )  # fmt: skip
 def test_columns_that_break_the_contract(tmp_path, measure, said):
     (record,) = run_studies([made(measure=measure, figure=None)], tmp_path)
     assert said in record["error"] and record["verdict"] == "undecided"
+
+
+def test_what_a_part_lacks_is_blank(tmp_path):
+    study = made(measure=sometimes, family=None, grid={}, checks=None, figure=None, seeds=6)
+    (record,) = run_studies([study], tmp_path)
+    frame = as_frame(read_table(tmp_path, record))
+    assert frame.seed.tolist() == [*range(6)] and frame.word.tolist() == ["a" * s for s in range(6)]
+    assert frame.x.notna().tolist() == [True] * 4 + [False] * 2 == frame.y.isna().tolist()
 
 
 def test_a_column_with_the_name_of_a_parameter(tmp_path):
@@ -278,11 +285,6 @@ def test_a_folder_that_cannot_be_written_to(tmp_path, monkeypatch):
 def test_two_runs_in_one_folder(tmp_path):
     with runner.results_folder(tmp_path).locked(), pytest.raises(BadTokens, match="in use by"):
         run_studies([made()], tmp_path)
-
-
-def test_an_unknown_engine(tmp_path):
-    with pytest.raises(Unsupported, match="unknown engine 'loca'"):
-        run_studies([made()], tmp_path, engine="loca")
 
 
 CALLS = []

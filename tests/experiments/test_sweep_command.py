@@ -86,12 +86,6 @@ def wanted(tmp_path):
     return sweep, (tmp_path / "here/tables/sweep.trained.csv").read_bytes()
 
 
-def test_local_processes_train_the_same(wanted, tmp_path):
-    sweep, table = wanted
-    run_studies([sweep], tmp_path / "local", engine="local", asked=ExecutorConfig(jobs=2))
-    assert (tmp_path / "local/tables/sweep.trained.csv").read_bytes() == table
-
-
 @pytest.mark.filterwarnings("default")
 def test_a_dask_cluster_that_loses_a_worker(wanted, tmp_path):
     distributed = pytest.importorskip("distributed")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 import attsvm
-from attsvm.inspection.view import Turns, View
+from attsvm.inspection.view import LayerOutput, View
 
 
 def view_of(keys, queries, W, **parts) -> View:
@@ -20,8 +20,7 @@ def view_of(keys, queries, W, **parts) -> View:
         "queries": queries,
         "key_factor": (U * np.sqrt(S)).T,
         "query_factor": np.sqrt(S)[:, None] * V,
-        "value_factor": rng.normal(size=(3, d)),
-        "value_shift": rng.normal(size=3),
+        "values": keys @ rng.normal(size=(d, 3)) + rng.normal(size=3),
         "valid": np.ones((n, T), dtype=bool),
         "ids": np.tile(np.arange(T), (n, 1)),
         "special": np.zeros((n, T), dtype=bool),
@@ -53,16 +52,14 @@ def random_view(n=60, T=10, d=12, *, seed=0, scale=2.0, h=4, bias=True, **parts)
         "query_factor": scale * rng.normal(size=(h, d + bias)) / np.sqrt(d * h),
     }
     view = view_of(keys, queries, np.zeros((d, d + bias)), **drawn)
-    return replace(view, **parts)
+    mixed = LayerOutput(rng.normal(size=(5, 3)), rng.normal(size=(n, 5)))
+    return replace(view, layer_output=mixed, **parts)
 
 
-def rotary_view(n=40, T=8, d=12, *, seed=0, h=4) -> View:
-    """The random head with rotary positions."""
-    view = random_view(n, T, d, seed=seed, h=h)
-    apart = view.positions[:, None] - np.arange(T)
-    angles = apart[:, :, None] * np.array([1.0, 0.1])
-    angles = np.concatenate([angles, angles], axis=2)
-    return replace(view, turns=Turns(np.cos(angles), np.sin(angles)))
+def head_view(n=40, T=8, h=4, *, seed=0) -> View:
+    """A head in head space: its own keys and queries, W a multiple of the identity."""
+    view = random_view(n, T, h, seed=seed, bias=False, scale=1.0)
+    return replace(view, key_factor=np.eye(h), query_factor=0.7 * np.eye(h), space="head")
 
 
 def sink_view(n=90, T=9, d=16) -> View:

@@ -1,241 +1,293 @@
-"""Capturing heads: Views against slow loops, one query per text, memory, and what is refused."""
+"""Attention as Views have it against the models' own; draws, masks, and what is refused."""
 
-import gc
-import tracemalloc
+import json
 
 import numpy as np
 import pytest
 
 import attsvm
-from attsvm.inspection import Draw, capture, capture_layers, load
-from attsvm.inspection import capturing as module
-from tests.inspection.plain import attention_of
-from tests.inspection.tiny import CONFIGS, tensors, write
-from tests.tolerances import EXACTLY, SINGLE
+from attsvm import inspection
+from attsvm.inspection import capture, capturing, load, pattern
+from attsvm.inspection.capturing import Run
+from attsvm.inspection.texts import read_inputs
+from tests.tolerances import SINGLE
 
-pytest.importorskip("tokenizers")
-pytest.importorskip("safetensors")
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+from tests.inspection import tiny  # noqa: E402
 
-TEXTS = ["a b c", "d e f g h i", "j", "k l m n"]
-
-
-@pytest.mark.parametrize("kind", CONFIGS)
-def test_views_attend_as_loops_do(kind, tmp_path):
-    """Every place of two texts of unlike length is a query, against loops over each text alone."""
-    model = load(write(tmp_path, kind))
-    texts, at = [TEXTS[0]] * 5 + [TEXTS[1]] * 8, [*range(5), *range(8)]
-    views = list(capture_layers(model, texts, draw=Draw(at=at)))
-    for rows in (range(5), range(5, 13)):
-        T = len(views[0].texts[rows[0]])
-        assert len(rows) == T
-        expected = attention_of(
-            CONFIGS[kind], tensors(CONFIGS[kind]), list(views[0].ids[rows[0], :T])
-        )
-        assert len(expected) == len({view.layer for view in views})
-        for view in views:
-            shares = view.attention()[rows]
-            np.testing.assert_allclose(shares[:, :T], expected[view.layer][view.head], atol=SINGLE)
-            assert not shares[:, T:].any()
-    # The weights are loud enough that a wrong map would show.
-    assert max(np.ptp(view.attention()[-1]) for view in views) > 0.3
+LETTERS = ["a b c d e", "f g", "h i j"]
 
 
-def test_all_layers_and_heads_come_in_order(tmp_path):
-    model = load(write(tmp_path, "bert"))
-    views = list(capture_layers(model, TEXTS))
-    assert [(view.layer, view.head) for view in views] == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    assert views[2].keys is views[3].keys  # the heads of a layer share them
-    some = list(capture_layers(model, TEXTS, layers=[1], heads=[1]))
-    assert [(view.layer, view.head) for view in some] == [(1, 1)]
-    np.testing.assert_array_equal(some[0].keys, views[3].keys)
-    one = capture(model, TEXTS, layer=1, head=1)
-    np.testing.assert_array_equal(one.attention(), views[3].attention())
+def every_query(run):
+    """Row and position of every token."""
+    lengths = run.inputs.lengths
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    return rows, np.concatenate([np.arange(length) for length in lengths])
 
 
-def test_the_pass_ends_with_the_last_layer_that_is_asked_for(tmp_path, monkeypatch):
-    model = load(write(tmp_path, "bert"))
-    run = []
-    step = type(model.transformer).step
-    monkeypatch.setattr(
-        type(model.transformer),
-        "step",
-        lambda self, layer, *rest: run.append(layer) or step(self, layer, *rest),
+def apart(run, reference):
+    """The largest difference of any attention of any head from that of the model itself."""
+    rows, positions = every_query(run)
+    worst = 0.0
+    for states in run.states(range(len(run.layers)), rows, positions):
+        for view in states.views(range(states.layer.heads)):
+            own = view.attention()
+            theirs = reference[view.layer][rows, view.head, positions, : own.shape[1]].numpy()
+            worst = max(worst, float(np.abs(own - theirs).max()))
+    return worst
+
+
+@pytest.mark.parametrize("kind", tiny.CONFIGS)
+def test_every_type_of_model_attends_as_it_does_by_eager(kind):
+    model, rows = tiny.build(kind), tiny.inputs(kind, 5)
+    given = tiny.arguments(kind, rows)
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        reference = model(**given, output_attentions=True).attentions
+    run = Run(load(model), rows)
+    assert apart(run, reference) < SINGLE
+    space = "head" if kind in tiny.HEAD_SPACE else "features"
+    about = run.known.about
+    assert (about["space"], about["causal"]) == (space, kind in tiny.CAUSAL)
+    assert about["layers"] == len(reference)
+
+
+@pytest.mark.parametrize("kind", tiny.CONFIGS)
+def test_the_output_of_a_model_is_unchanged_to_the_bit_and_so_is_the_model(kind):
+    model, given = tiny.build(kind), tiny.arguments(kind, tiny.inputs(kind))
+    model.train()
+    before = (
+        model.config._attn_implementation,
+        sum(len(x._forward_pre_hooks) for x in model.modules()),
     )
-    capture(model, TEXTS, layer=0, head=0)
-    assert run == []
-    capture(model, TEXTS, layer=1, head=0)
-    assert run == [0]
+    model.eval()
+    with torch.no_grad():
+        plain = model(**given)[0]
+    model.train()
+    assert len(capturing._calls(load(model), given)) == len(
+        Run(load(model), tiny.inputs(kind)).layers
+    )
+    assert model.training and model.config._attn_implementation == before[0]
+    model.eval().set_attn_implementation(capturing._registered())
+    with torch.no_grad():
+        heard = model(**given)[0]
+    model.train().set_attn_implementation(before[0])
+    assert torch.equal(plain, heard)
+    assert model.training
+    hooks = sum(len(x._forward_pre_hooks) for x in model.modules())
+    assert (model.config._attn_implementation, hooks) == before
 
 
-def test_rows_beyond_the_end_repeat_a_key(tmp_path):
-    view = capture(load(write(tmp_path, "gpt2")), TEXTS, layer=1, head=0)
-    n, T, _ = view.keys.shape
-    ends = [len(words) for words in view.texts]
-    assert (n, T) == (4, 8)
-    assert min(ends) < T
-    for i, end in enumerate(ends):
-        for t in range(end, T):
-            np.testing.assert_array_equal(view.keys[i, t], view.keys[i, 0])
-            assert not view.valid[i, t]
-        assert view.valid[i].sum() == view.positions[i] + 1  # causal
+@pytest.mark.parametrize("kind", tiny.CONFIGS)
+def test_the_output_of_a_layer_is_the_sum_of_its_heads(kind):
+    """W_O of each head times its output, and the shift, is what the linear map gives."""
+    run = Run(load(tiny.build(kind)), tiny.inputs(kind))
+    for states in run.states(range(len(run.layers)), *run.draw(None, 0, -1)):
+        total = states.layer.mixer[1]
+        for view in states.views(range(states.layer.heads)):
+            out = np.einsum("nt,nth->nh", view.attention(), view.values)
+            total = total + out @ view.layer_output.factor.T
+        np.testing.assert_allclose(total, view.layer_output.output, atol=1e-4)
 
 
-def test_batches_change_nothing(tmp_path, monkeypatch):
-    model = load(write(tmp_path, "llama"))
-    whole = capture(model, TEXTS, layer=1, head=2)
-    monkeypatch.setattr(module, "_TOKENS", 1)
-    parts = capture(model, TEXTS, layer=1, head=2)
-    np.testing.assert_allclose(parts.attention(), whole.attention(), atol=SINGLE)
+def test_minilm_attends_as_it_does_by_eager():
+    known = minilm()
+    texts = inspection.sample_texts()[:12]
+    given = known.tokenizer(texts, padding=True, return_tensors="pt")
+    known.model.set_attn_implementation("eager")
+    with torch.no_grad():
+        reference = known.model(**given, output_attentions=True).attentions
+    known.model.set_attn_implementation("sdpa")
+    assert apart(Run(known, texts), reference) < SINGLE
 
 
-def test_special_tokens_are_marked_and_texts_are_kept(tmp_path):
-    view = capture(load(write(tmp_path, "bert")), ["b a ?"], layer=0, head=0, at=1)
-    assert view.texts == (("[CLS]", "b", "a", "[UNK]", "[SEP]"),)
-    np.testing.assert_array_equal(view.special, [[True, False, False, True, True]])
-    np.testing.assert_array_equal(view.ids, [[2, 5, 4, 1, 3]])
+def minilm():
+    try:
+        return load("minilm")
+    except attsvm.Unsupported as missing:
+        pytest.skip(str(missing))
 
 
-def test_draws_repeat_and_depend_on_the_seed(tmp_path):
-    model = load(write(tmp_path, "bert"))
-    texts = [" ".join("abcdefghij"[i:]) for i in range(8)] * 4
-
-    def drawn(**options):
-        view = capture(model, texts, layer=0, head=0, **options)
-        return view.texts, list(view.positions)
-
-    assert drawn(queries=5, seed=1) == drawn(queries=5, seed=1)
-    assert drawn(queries=5, seed=1) != drawn(queries=5, seed=2)
-    words, places = drawn(queries=5, seed=1)
-    assert len(words) == len(places) == 5
-    assert all(0 <= place < len(text) for text, place in zip(words, places, strict=True))
-    assert len(set(drawn()[1])) > 3  # not always the same place
-
-
-def test_positions_can_be_given(tmp_path):
-    model = load(write(tmp_path, "bert"))
-    assert list(capture(model, TEXTS, layer=0, head=0, at=0).positions) == [0] * 4
-    assert list(capture(model, TEXTS, layer=0, head=0, at=-1).positions) == [4, 7, 2, 5]
-    assert list(capture(model, TEXTS, layer=0, head=0, at=[1, 2, 0, 3]).positions) == [1, 2, 0, 3]
+def test_a_model_in_memory_a_folder_and_half_precision_are_one(tmp_path):
+    folder = tiny.write(tmp_path / "mine")
+    views = [
+        capture(model, LETTERS, head="L1H2", tokenizer=tiny.tokenizer(), at=1)
+        for model in (tiny.build("bert"), folder, str(folder))
+    ]
+    for view in views[1:]:
+        np.testing.assert_array_equal(view.attention(), views[0].attention())
+    assert views[0].texts[1] == ("[CLS]", "f", "g", "[SEP]")
+    assert views[0].special.sum(axis=1).tolist() == [2, 2, 2]
+    half = capture(tiny.build("bert").to(torch.bfloat16), tiny.inputs("bert"), head="L0H0", at=1)
+    full = capture(tiny.build("bert"), tiny.inputs("bert"), head="L0H0", at=1)
+    np.testing.assert_allclose(half.attention(), full.attention(), atol=0.05)
 
 
-def test_length_cuts_texts_and_keeps_their_marks(tmp_path):
-    view = capture(load(write(tmp_path, "bert")), TEXTS, layer=0, head=0, length=4)
-    assert view.keys.shape[1] == 4
-    assert view.texts[1] == ("[CLS]", "d", "e", "[SEP]")
-    again = capture(load(write(tmp_path, "bert")), TEXTS, layer=0, head=0)
-    assert again.keys.shape[1] == 8
+def test_batches_and_layers_run_anew_change_nothing(monkeypatch):
+    model, rows = tiny.build("llama"), tiny.inputs("llama", 7)
+
+    def found():
+        run = Run(load(model), rows)
+        states = run.states([0, 1], *run.draw(None, 0, -1))
+        return [view.attention() for one in states for view in one.views(range(4))]
+
+    whole = found()
+    monkeypatch.setattr("attsvm.inspection.texts.TOKENS", 12)
+    monkeypatch.setattr(capturing, "_SHARE", 1e-12)  # a layer at a time
+    for one, other in zip(whole, found(), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
 
 
-LONG = " ".join("abcdefghijklmnopqrstuvwxyz")
+def test_windows_and_padding_hide_keys():
+    view = capture(tiny.build("mistral"), tiny.inputs("mistral", 6), head="L0H1", at=-1)
+    seen = view.valid.sum(axis=1)
+    assert (seen <= 4).all()  # the window
+    assert all(view.valid[i, p] for i, p in enumerate(view.positions))
+    with_padding = capture(tiny.build("bert"), tiny.inputs("bert", 6), head="L0H1", at=0)
+    lengths = [len(text) for text in with_padding.texts]
+    assert with_padding.valid.sum(axis=1).tolist() == lengths
+
+
+def test_draws_repeat_and_depend_on_the_seed():
+    model, rows = tiny.build("gpt2"), tiny.inputs("gpt2", 20)
+    draws = [capture(model, rows, head="L0H0", queries=9, seed=k) for k in (0, 0, 1)]
+    np.testing.assert_array_equal(draws[0].ids, draws[1].ids)
+    assert draws[0].ids.shape[0] == 9
+    assert not np.array_equal(draws[0].positions, draws[2].positions)
+    assert (draws[0].positions > 0).all()  # a first token sees itself alone
+
+
+def test_a_pattern_has_the_attention_of_every_token():
+    model = tiny.build("qwen3")
+    row = tiny.inputs("qwen3", 1)[0]
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        reference = model(input_ids=row[None], output_attentions=True).attentions
+    found = pattern(model, row, head="1.3")
+    assert (found.view.name, found.view.space) == ("L1H3", "head")
+    assert found.tokens == tuple(map(str, row.tolist()))
+    np.testing.assert_allclose(found.attention, reference[1][0, 3].numpy(), atol=SINGLE)
+    assert (found.selected == found.attention.argmax(axis=1)).all()
+    table = found.to_frame()
+    assert np.isinf(table["gap"][0]) and (table["key_radius"] >= 0).all()
+    assert table["attention"].to_numpy() == pytest.approx(found.attention.max(axis=1))
+    assert len(found.plot().axes) == 2
+    image = pattern(tiny.build("vit"), tiny.inputs("vit", 1)[0], head="L0H0")
+    assert image.attention.shape == (17, 17) and image.tokens[:2] == ("[CLS]", "patch 0")
+    sentence = pattern(tiny.build("bert"), "a b", head="L0H0", tokenizer=tiny.tokenizer())
+    assert sentence.tokens == ("[CLS]", "a", "b", "[SEP]")
+
+
+def test_ids_with_a_tokenizer_are_named_and_marked():
+    rows = [[2, 4, 5, 3], [2, 6, 3]]
+    found = read_inputs(load(tiny.build("bert"), tiny.tokenizer()), rows, length=None)
+    assert found.tokens == (("[CLS]", "a", "b", "[SEP]"), ("[CLS]", "c", "[SEP]"))
+    assert found.special.tolist() == [[True, False, False, True], [True, False, True, False]]
+
+
+REFUSED = {
+    "bloom": ({"hidden_size": 32, "n_layer": 1, "n_head": 4}, "ALiBi"),
+    "gemma2": ({"head_dim": 8, "num_key_value_heads": 2}, "soft-capping of its logits"),
+    "xlnet": ({"d_model": 32, "n_layer": 1, "n_head": 4, "d_inner": 8}, "no attention by sdpa"),
+    "mamba": ({}, "no attention by sdpa"),
+    "t5": ({"d_model": 32, "d_kv": 8, "num_layers": 1}, "an encoder and a decoder"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_models_whose_attention_cannot_be_read_are_refused_by_name(kind):
+    changed, message = REFUSED[kind]
+    given = {"vocab_size": 30, **changed}
+    given |= tiny.CONFIGS["bert"] if kind == "gemma2" else {}
+    model = transformers.AutoModel.from_config(transformers.AutoConfig.for_model(kind, **given))
+    with pytest.raises(attsvm.Unsupported, match=f"{type(model).__name__} has {message}|{message}"):
+        attsvm.inspect(model, tiny.inputs("bert"))
+
+
+@pytest.mark.parametrize("name", ["softcap", "s_aux", "position_bias"])
+def test_what_changes_logits_is_refused_by_name(name):
+    x = torch.randn(1, 2, 3, 4)
+    with pytest.raises(attsvm.Unsupported, match="it cannot be inspected"):
+        capturing._attend(torch.nn.Linear(1, 1), x, x, x, None, **{name: x})
+
+
+@pytest.mark.parametrize(
+    ("heads", "message"),
+    [
+        ("L9H0", "no attention head L9H0: layers run from L0 to L1, heads from H0 to H3"),
+        ("L1H4", "heads from H0 to H3"),
+        ("third", "names such as L3H5"),
+        ("", "names such as L3H5"),
+        ([3], "names such as L3H5"),
+    ],
+)
+def test_heads_that_do_not_exist_are_refused_with_the_range(heads, message):
+    with pytest.raises(attsvm.Unsupported, match=message):
+        attsvm.inspect(tiny.build("bert"), tiny.inputs("bert"), heads=heads)
 
 
 @pytest.mark.parametrize(
     ("texts", "options", "message"),
     [
         ([], {}, "there is no text"),
-        ("abc", {}, "list of strings"),
-        ([1], {}, "list of strings"),
-        (["a", " "], {}, "text 1 has no tokens"),
-        (["a b", "a \ud800"], {}, "text 1 has half of a letter"),
-        (["a", LONG], {}, r"text 1 has 28 tokens and the model reads 16: give length=16"),
-        (TEXTS, {"length": 17}, "length is 17: give 3 to 16"),
-        (TEXTS, {"length": 2}, "length is 2: give 3 to 16"),
-        (TEXTS, {"queries": 5}, "there are 4 texts, one query each: give 1 to 4"),
-        (TEXTS, {"queries": 0}, "queries is 0"),
-        (TEXTS, {"queries": 2.5}, r"queries is 2.5; it must be a whole number"),
-        (TEXTS, {"seed": -1}, "seed is -1"),
-        (TEXTS, {"at": [1, 2]}, "or 4 of them, one for each text"),
-        (TEXTS, {"at": 0.5}, "at must be a whole number"),
-        (TEXTS, {"at": 5}, "at is 5 for text 0, which has 5 tokens"),
+        (["a", ""], {}, "text 1 has no tokens"),
+        (["a \ud800"], {}, "half of a letter"),
+        (["a " * 70], {}, "text 0 has 72 tokens and the model reads 64: give length=64"),
+        (["a b"], {"length": 65}, "give 3 to 64"),
+        (["a b"], {"length": 2}, "give 3 to 64"),
+        (["a b"], {"queries": 2}, "queries is 2 and there are 1 texts"),
+        (["a b"], {"seed": -1}, "seed is -1"),
+        (["a b"], {"at": 9}, "at is 9 for text 0, which has 4 tokens"),
+        (["a b"], {"at": 0.5}, "at must be a whole number"),
+        ([[1, 40]], {}, "token 40 is not among the 30 words of the model"),
+        ([[1, -1]], {}, "token -1 is not among the 30 words"),
+        ([[[1]]], {}, "text 0 is neither a string nor a row"),
     ],
 )
-def test_texts_and_draws_that_do_not_fit_are_refused(texts, options, message, tmp_path):
+def test_texts_and_draws_that_do_not_fit_are_refused(texts, options, message):
     with pytest.raises(attsvm.BadTokens, match=message):
-        capture(load(write(tmp_path, "bert")), texts, layer=0, head=0, **options)
+        capture(tiny.build("bert"), texts, head="L0H0", tokenizer=tiny.tokenizer(), **options)
 
 
-@pytest.mark.parametrize(
-    ("where", "message"),
-    [
-        ({"layers": [2]}, "layer is 2; layers run from 0 to 1"),
-        ({"layers": [-1]}, "layer is -1"),
-        ({"heads": [0, 2]}, "attention head is 2; attention heads run from 0 to 1"),
-        ({"heads": []}, "no attention head is asked for"),
-        ({"layers": [True]}, "layer is True"),
-    ],
-)
-def test_layers_and_heads_out_of_range_are_refused(where, message, tmp_path):
-    with pytest.raises(attsvm.Unsupported, match=message):
-        capture_layers(load(write(tmp_path, "bert")), TEXTS, **where)
+def test_what_a_model_does_not_read_is_refused():
+    with pytest.raises(attsvm.BadTokens, match="texts need a tokenizer"):
+        attsvm.inspect(tiny.build("bert"), ["a b"])
+    with pytest.raises(attsvm.BadTokens, match="this model reads input_ids"):
+        attsvm.inspect(tiny.build("bert"), torch.randn(2, 3, 16, 16))
+    with pytest.raises(attsvm.BadTokens, match="this model reads pixel_values"):
+        attsvm.inspect(tiny.build("vit"), [[1, 2]])
+    with pytest.raises(attsvm.Unsupported, match="of type Linear: give a model of transformers"):
+        attsvm.inspect(torch.nn.Linear(2, 2), ["a"])
+    broken = tiny.build("bert")
+    with torch.no_grad():
+        broken.encoder.layer[0].attention.self.key.weight.fill_(np.inf)
+    with pytest.raises(attsvm.BadTokens, match="layer L0 has states that are not finite"):
+        capture(broken, [[1, 2, 3]], head="L0H0")
+    with pytest.raises(attsvm.Unsupported, match="name one, such as L0H0"):
+        capture(tiny.build("bert"), [[1, 2, 3]], head="L0")
 
 
-def test_what_does_not_fit_in_memory_is_refused_with_what_would(tmp_path, monkeypatch):
-    model = load(write(tmp_path, "bert"))
-    for where in ("attsvm._utils.memory.available", "attsvm.inspection.capturing.available"):
-        monkeypatch.setattr(where, lambda: 4.2e6)
-    texts = ["a b c d e f g h i j k l m n"] * 3000
-    with pytest.raises(attsvm.TooLarge, match="capturing 3000 texts of 16 tokens") as refused:
-        capture(model, texts, layer=0, head=0)
-    fit = int(str(refused.value).rpartition("queries=")[2])
-    assert 0 < fit < 3000
-    assert len(capture(model, texts, layer=0, head=0, queries=fit).queries) == fit
-    with pytest.raises(attsvm.TooLarge):
-        capture(model, texts, layer=0, head=0, queries=fit + 1)
+def test_folders_that_cannot_be_read_are_refused(tmp_path):
+    with pytest.raises(attsvm.Unsupported, match="neither a folder nor a known model: minilm"):
+        load("some-hub/some-model")
+    with pytest.raises(attsvm.BadTokens, match=r"has no config\.json"):
+        load(tmp_path)
+    folder = tiny.write(tmp_path / "mine")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(attsvm.Unsupported, match="keeps its weights in a pickle"):
+        load(folder)
+    (folder / "pytorch_model.bin").unlink()
+    with pytest.raises(attsvm.BadTokens, match="cannot be read by transformers"):
+        load(folder)
+    entries = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(entries | {"model_type": "mine"}))
+    with pytest.raises(attsvm.BadTokens, match="cannot be read by transformers"):
+        load(folder)
 
 
-def test_a_tokenizer_of_another_model_is_refused(tmp_path):
-    model = load(write(tmp_path, "bert"))
-    short = model.transformer.embedding.words[:6]
-    object.__setattr__(model.transformer.embedding, "words", short)
-    with pytest.raises(attsvm.BadTokens, match="token 12 is beyond the 6 words"):
-        capture(model, ["a i"], layer=0, head=0)
-
-
-@pytest.mark.parametrize(
-    ("kind", "part", "where"),
-    [
-        ("gpt2", lambda body: body.layers[0].out.weight, "layer 0"),
-        ("bert", lambda body: body.embedding.words, "the embedding"),
-    ],
-)
-def test_weights_that_overflow_are_named(kind, part, where, tmp_path):
-    """Finite weights whose products are not: one sentence, no warning."""
-    model = load(write(tmp_path, kind))
-    loud = part(model.transformer)
-    loud *= np.float32(1e38)
-    with pytest.raises(attsvm.BadTokens, match=f"{where} gives numbers that are not finite"):
-        capture(model, TEXTS, layer=1, head=0)
-
-
-def test_memory_stays_below_what_is_said(tmp_path, monkeypatch):
-    """The peak of arrays in a pass over all layers, against the need that is checked beforehand."""
-    model = load(write(tmp_path, "llama"))
-    texts = [" ".join("abcdefghijklmnopqrst")] * 1500
-    said = []
-    monkeypatch.setattr(module, "require", lambda need, what, **other: said.append(need))
-    views = capture_layers(model, texts)
-    gc.collect()
-    tracemalloc.start()
-    for view in views:
-        del view
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert 0.3 * said[0] < peak < said[0]
-
-
-@pytest.mark.parametrize("family", ["llama", "qwen2", "bert"])
-def test_the_matrix_of_an_offset_gives_its_logits(family, tmp_path):
-    view = capture(load(write(tmp_path, family)), TEXTS, layer=1, head=1, at=-1)
-    logits = view.logits()
-    for offset in range(4):
-        W = view.W_at(offset)
-        for i, place in enumerate(view.positions):
-            if offset <= place:
-                mine = view.keys[i, place - offset] @ W @ view.queries[i]
-                assert mine == pytest.approx(logits[i, place - offset], rel=EXACTLY)
-    if family == "bert":
-        np.testing.assert_array_equal(W, view.W)
-    else:
-        assert np.abs(view.W_at(0) - view.W_at(1)).max() > 0.1
-        with pytest.raises(attsvm.BadTokens, match="a key 9 places before it"):
-            view.W_at(9)
+def test_what_does_not_fit_in_memory_is_refused(monkeypatch):
+    run = Run(load(tiny.build("bert")), tiny.inputs("bert", 9))
+    monkeypatch.setattr("attsvm._utils.memory.available", lambda: 1e4)
+    with pytest.raises(attsvm.TooLarge, match="capturing 9 texts"):
+        list(run.states([0], *run.draw(None, 0, 0)))

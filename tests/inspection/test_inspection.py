@@ -1,27 +1,29 @@
 """The table of heads: plain, complete, and ready to be written down."""
 
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import attsvm
 from attsvm import inspection
-from attsvm.errors import BadTokens
+from attsvm.errors import BadTokens, Unsupported
 from attsvm.inspection.record import measure
-from tests.inspection.built import content_view, place_view, random_view, rotary_view, sink_view
+from tests.inspection.built import content_view, head_view, random_view, sink_view
 
-PLAN = inspection.InspectionConfig(fit=30, test=60, draws=2, nuclear_draws=-1, attacks=5)
+CONFIG = inspection.InspectionConfig(fit=30, test=60, draws=2, nuclear_draws=-1, attacks=5)
 
 
 def shown(view):
-    return measure(view, PLAN)[1]
+    return measure(view, CONFIG)[1]
 
 
 @pytest.fixture(scope="module")
 def found():
     views = [sink_view(), replace(content_view(n=90), head=1), replace(random_view(90), head=2)]
-    return inspection.inspect_views(views, name="built", plan=PLAN)
+    return inspection.inspect_views(views, name="built", config=CONFIG)
 
 
 def test_every_head_is_a_row(found):
@@ -31,14 +33,16 @@ def test_every_head_is_a_row(found):
     assert columns["head"].tolist() == [0, 1, 2]
     assert columns["kind"] == ["sink", "content", columns["kind"][2]]
     assert found.counts()["sink"] == 1
-    assert found.to_frame().shape == (3, len(inspection.FIELDS))
+    table = found.to_frame()
+    assert list(table.index) == ["L0H0", "L0H1", "L0H2"]
+    assert table.shape == (3, len(inspection.FIELDS) - 1)
 
 
 def test_it_is_ready_for_json(found):
     plain = json.loads(json.dumps(found.as_json(), allow_nan=False))
     assert plain["heads"][0]["kind"] == "sink"
-    assert plain["heads"][0]["nuclear_economy"] is None
-    assert plain["plan"]["fit"] == 30
+    assert plain["heads"][0]["nuclear_norm_ratio"] is None
+    assert plain["config"]["fit"] == 30
     assert plain["thresholds"] == {"agreement": 0.5, "lift": 0.1}
     assert set(plain["fields"]) == set(plain["heads"][0])
 
@@ -50,14 +54,38 @@ def test_it_is_shown_within_a_screen(found):
     assert "violations" in repr(found)
 
 
-def test_what_is_said_of_economy_names_the_queries(found):
-    said = found.sentence(1)
-    assert "30 queries" in said
+def test_what_is_said_of_the_norm_names_the_queries(found):
+    said = found.head("L0H1").sentence()
+    assert "L0H1: " in said and "30 queries" in said
     assert "would suffice for its choices" in said
     assert "same spectrum and subspaces" in said
-    rotary = inspection.inspect_views([rotary_view(n=40)], plan=PLAN)
-    assert rotary.rotary
-    assert rotary.sentence(0).endswith("as it has no single W.")
+    shown = inspection.inspect_views([head_view(n=40)], config=CONFIG).heads[0]
+    assert "posed in head space" in shown.sentence()
+    few = inspection.inspect_views([head_view(n=5)], config=CONFIG)
+    assert few.heads[0].sentence().endswith("a fit needs at least 30 queries.")
+    assert "needs at least 30 queries" in repr(few)
+
+
+def test_a_head_is_found_by_its_name_and_shows_its_queries(found):
+    head = found.head("0.1")
+    assert head.name == "L0H1" and "content" in repr(head)
+    table = head.queries
+    assert len(table) == head.record["queries"]
+    view = content_view(n=90)
+    assert (table["chosen"] == view.chosen()).all()
+    assert table["attention"].to_numpy() == pytest.approx(view.attention().max(axis=1))
+    with pytest.raises(Unsupported, match="L3H0 was not inspected"):
+        found.head("L3H0")
+    with pytest.raises(Unsupported, match="its model is not known"):
+        head.pattern("a text")
+
+
+def test_heads_are_drawn(found):
+    assert len(found.plot().axes) == 1
+    assert "L0H1" in found.head("L0H1").plot().axes[0].get_legend().get_texts()[0].get_text()
+    few = inspection.inspect_views([head_view(n=5)], config=CONFIG)
+    with pytest.raises(Unsupported, match="needs at least"):
+        few.heads[0].plot()
 
 
 def test_a_page_shows_texts_with_what_may_be_dropped():
@@ -81,26 +109,14 @@ def test_gaps_stand_beside_the_certified_best():
     assert gaps["head"][0] <= high * (1 + 1e-9)  # no matrix of norm 1 does better
 
 
-def test_offsets_say_where_the_choice_stands():
-    offsets = shown(place_view(before=2))["offsets"]
-    at = offsets["offset"].index(-2)
-    assert offsets["chosen"][at] == 1.0
-    assert offsets["margin"][at] > 0
-    assert max(m for k, m in zip(offsets["offset"], offsets["margin"], strict=True) if k != -2) < 0
-    assert shown(rotary_view())["gaps"] == {}
-
-
 def test_nothing_to_inspect_is_refused():
     with pytest.raises(BadTokens, match="no attention head to inspect"):
         inspection.inspect_views([])
 
 
-def test_what_comes_next_is_told():
-    told = []
-    views = [replace(random_view(30), head=k) for k in (0, 1)]
-    inspection.inspect_views(
-        views, plan=PLAN, progress=lambda done, said: told.append((done, said))
-    )
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
-    assert any("head 1, tight margins" in said for _, said in told)
-    assert 1 < told[-1][0] < 2
+def test_without_the_extra_one_sentence_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(Unsupported) as refused:
+        attsvm.inspect("minilm")
+    line = "attsvm.inspection needs torch and transformers: pip install '.[inspect]'"
+    assert str(refused.value) == line

@@ -8,30 +8,35 @@ import pytest
 
 import attsvm
 from attsvm.errors import BadTokens, TooLarge, Unsupported
-from attsvm.inspection.measure import fits
-from attsvm.inspection.measure.agreement import HeldOutAgreement, ease_of, held_out, split
-from attsvm.inspection.measure.economy import economy_of, null_economies
-from attsvm.inspection.measure.fits import (
+from attsvm.inspection import FIELDS, InspectionConfig, measures
+from attsvm.inspection.measures import (
+    NEEDED,
+    HeldOutAgreement,
     agreement_of,
     cross_entropy,
+    ease_of,
+    held_out,
+    kind_of,
     mean_difference,
+    norm_ratio_of,
+    null_ratios,
     one_hot,
+    permute,
+    rotate,
+    rule_for,
+    sharpness_of,
+    spectrum,
+    split,
     svm_fit,
 )
-from attsvm.inspection.measure.kinds import kind_of
-from attsvm.inspection.measure.local import local_of
-from attsvm.inspection.measure.nulls import decompose, permute, rotate, spectrum
-from attsvm.inspection.measure.rules import FollowedRule, best_rule
-from attsvm.inspection.measure.sharpness import sharpness_of
-from attsvm.inspection.plan import InspectionConfig
-from attsvm.inspection.record import FIELDS, head_record
+from attsvm.inspection.record import measure
 from tests.inspection.built import (
     content_view,
+    head_view,
     max_margin_view,
     place_view,
     random_labels,
     random_view,
-    rotary_view,
     sink_view,
     view_of,
 )
@@ -44,8 +49,12 @@ def shuffler(seed):
     return np.random.default_rng([seed, 1])
 
 
+def record(view, config=SMALL):
+    return measure(view, config)[0]
+
+
 def measured(view, *, fit=60, test=90):
-    return held_out(split(view, fit=fit, test=test, seed=0), seed=0)
+    return held_out(*split(view, fit=fit, test=test, seed=0), seed=0)
 
 
 @pytest.mark.parametrize(
@@ -63,21 +72,21 @@ def test_a_head_is_called_what_it_is(view, kind, rule):
     found = measured(view, fit=min(100, len(view.queries) // 2))
     assert kind_of(found) == kind
     if rule is not None:
-        assert found.rule.name == rule
-        assert found.rule.agreement == 1.0
+        assert found.rule == rule
+        assert found.rule_agreement == 1.0
     if kind == "sink":
-        assert found.mean_query == 1.0
+        assert found.mean_query_agreement == 1.0
     if kind == "content":
-        assert found.mean_query < 0.5
-        assert min(found.svm, found.soft_cross_entropy) > 0.95
-        assert found.rule.agreement < 0.4
+        assert found.mean_query_agreement < 0.5
+        assert min(found.svm_agreement, found.soft_cross_entropy_agreement) > 0.95
+        assert found.rule_agreement < 0.4
         assert found.ease > 1.2
     if kind == "diffuse":
-        assert found.svm < 0.4  # chance is 1 in 8
+        assert found.svm_agreement < 0.4  # chance is 1 in 8
 
 
 def agreed(place, rule, svm):
-    return HeldOutAgreement(FollowedRule("some rule", place, rule), 0.0, 10, 20, svm=svm)
+    return HeldOutAgreement("some rule", place, rule, svm_agreement=svm)
 
 
 @pytest.mark.parametrize(
@@ -105,12 +114,12 @@ def test_a_head_whose_logits_are_all_equal_is_diffuse():
     assert kind_of(found) == "diffuse"
     assert measured(view).tied == 0.0
     view = content_view()
-    names = ("keys", "valid", "ids", "special")
+    names = ("keys", "values", "valid", "ids", "special")
     twice = {name: np.repeat(getattr(view, name), 2, axis=1) for name in names}
     found = measured(replace(view, **twice))
     assert found.tied == 0.0  # keys with the same features count as one
     assert kind_of(found) == "content"
-    assert found.svm > 0.9 and not found.soft
+    assert found.svm_agreement > 0.9 and found.separable
 
 
 @pytest.mark.parametrize(("apart", "ease"), [(0.0, np.inf), (1e-16, 1e14)])
@@ -127,25 +136,26 @@ def test_ease_is_endless_only_where_that_is_proved(apart, ease):
 def test_itself_and_the_key_after_are_rules_too():
     view = place_view()
     shifted = replace(view, positions=view.positions - 1)
-    assert best_rule(shifted, shifted)[:2] == ("itself", "positional")
-    assert best_rule(replace(view, positions=view.positions - 2), view).name == "1 after"
+    own = shifted, shifted.chosen()
+    assert rule_for(own, own)[:2] == ("itself", "positional")
+    farther = replace(view, positions=view.positions - 2)
+    assert rule_for((farther, farther.chosen()), (view, view.chosen()))[0] == "1 after"
 
 
 def test_sharpness_is_that_of_attention():
     keys = np.array([[[np.log(3.0)], [0.0]], [[np.log(99.0)], [0.0]]])
     view = view_of(keys, np.ones((2, 1)), [[1.0]], special=np.array([[1, 0], [0, 1]], dtype=bool))
     found = sharpness_of(view)
-    assert found.mean == pytest.approx((0.75 + 0.99) / 2)
-    assert found.saturated == 0.5
-    assert found.special == pytest.approx((0.75 + 0.01) / 2)
-    assert found.chance == 0.5
+    assert found["sharpness"] == pytest.approx((0.75 + 0.99) / 2)
+    assert found["saturated"] == 0.5
+    assert found["special_attention"] == pytest.approx((0.75 + 0.01) / 2)
+    assert found["chance"] == 0.5
 
 
-def test_a_max_margin_head_has_economy_one():
-    found = economy_of(max_margin_view())
+def test_a_max_margin_head_has_norm_ratio_one():
+    found = norm_ratio_of(max_margin_view())
     assert found.lower > 0.985
     assert found.upper == pytest.approx(1.0, abs=1e-6)
-    assert found.cosine > 0.999
 
 
 def test_a_part_that_no_query_sees_is_waste():
@@ -154,14 +164,14 @@ def test_a_part_that_no_query_sees_is_waste():
     factor = np.pad(view.query_factor, ((0, 0), (0, 1)))
     factor[0, -1] = np.sqrt((view.W**2).sum() / (view.key_factor[0] ** 2).sum())
     other = replace(view, queries=wide, query_factor=factor)
-    found = economy_of(other)
+    found = norm_ratio_of(other)
     assert found.upper == pytest.approx(1 / np.sqrt(2), rel=1e-2)
     assert found.seen == pytest.approx(1.0, rel=1e-2)
 
 
-def test_economy_is_certified_by_a_feasible_matrix_and_a_bound():
+def test_norm_ratio_is_certified_by_a_feasible_matrix_and_a_bound():
     view = random_view(scale=5.0)
-    found = economy_of(view)
+    found = norm_ratio_of(view)
     assert 0 < found.lower <= found.upper <= 1
     assert found.upper <= found.lower * 1.0101
     logits = np.sort(view.logits(), axis=1)
@@ -174,14 +184,14 @@ def test_economy_is_certified_by_a_feasible_matrix_and_a_bound():
     assert found.upper >= share * 0.999999
 
 
-def test_ties_are_left_out_of_economy():
+def test_ties_are_left_out_of_the_norm_ratio():
     view = random_view(n=30, scale=5.0)
     keys = view.keys.copy()
     keys[0] = keys[0, 0]  # all keys of one query alike
-    found = economy_of(replace(view, keys=keys))
+    found = norm_ratio_of(replace(view, keys=keys))
     assert found.queries == 29
     alike = replace(view, keys=np.broadcast_to(keys[:, :1], keys.shape).copy())
-    assert np.isnan(economy_of(alike).upper)
+    assert np.isnan(norm_ratio_of(alike).upper)
 
 
 @pytest.mark.parametrize("rank", [4, 3])
@@ -201,8 +211,8 @@ def test_nulls_have_the_spectrum_and_rotations_the_subspaces(rank):
 
 
 @pytest.mark.parametrize("norm", ["frobenius", "nuclear"])
-def test_economy_is_certified_where_the_factors_all_but_cancel(norm):
-    """W = k (q + q')ᵀ with q' near −q, one query, one rival: the economy has a closed form."""
+def test_norm_ratio_is_certified_where_the_factors_all_but_cancel(norm):
+    """W = k (q + q')ᵀ with q' near −q, one query, one rival: the norm ratio has a closed form."""
     draw = np.random.default_rng(0)
     for _ in range(10):
         keys, z, k, q = (draw.normal(size=shape) for shape in ((1, 2, 3), (1, 3), 3, 3))
@@ -214,7 +224,7 @@ def test_economy_is_certified_where_the_factors_all_but_cancel(norm):
         )
         exact = [float(Fraction(x) + Fraction(y)) for x, y in zip(q, other, strict=True)]
         truth = abs(cosine(keys[0, 0] - keys[0, 1], k) * cosine(z[0], exact))
-        found = economy_of(view, norm)
+        found = norm_ratio_of(view, norm)
         assert found.queries == 1
         assert found.lower * (1 - 1e-12) <= truth <= found.upper * (1 + 1e-12)
 
@@ -223,11 +233,11 @@ def cosine(x, y):
     return np.dot(x, y) / np.linalg.norm(x) / np.linalg.norm(y)
 
 
-def test_a_trained_head_is_more_economical_than_its_nulls():
+def test_a_trained_head_is_of_a_higher_norm_ratio_than_its_nulls():
     view = content_view(n=60)
-    nulls = null_economies(view, draws=3, seed=0)
+    nulls = null_ratios(view, draws=3, seed=0)
     assert set(nulls) == {"spectrum", "rotated"}
-    assert all(economy_of(view).upper > values.max() for values in nulls.values())
+    assert all(norm_ratio_of(view).upper > values.max() for values in nulls.values())
 
 
 def test_a_selection_that_no_matrix_makes_is_fitted_softly():
@@ -268,58 +278,38 @@ def test_the_mean_difference_is_the_first_gradient_step():
 
 
 def test_a_record_has_every_field_and_no_other():
-    found = head_record(random_view(n=90, scale=4.0), SMALL)
+    found = record(random_view(n=90, scale=4.0))
     assert list(found) == list(FIELDS)
     assert found["fitted"] == 30
     assert found["violations"] == 0
-    for name in ("sharpness", "economy", "nuclear_economy", "svm_agreement", "content_lift"):
+    for name in ("sharpness", "norm_ratio", "nuclear_norm_ratio", "svm_agreement", "content_lift"):
         assert np.isfinite(found[name]), name
-    assert found["economy_rotated_low"] <= found["economy_rotated"] <= found["economy_rotated_high"]
-    assert found["nuclear_economy_lower"] <= found["nuclear_economy"] <= 1
+    assert (
+        found["norm_ratio_rotated_low"]
+        <= found["norm_ratio_rotated"]
+        <= found["norm_ratio_rotated_high"]
+    )
+    assert found["nuclear_norm_ratio_lower"] <= found["nuclear_norm_ratio"] <= 1
 
 
-def test_local_optimality_is_that_of_the_theory():
-    keys = np.array([[[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]]])
-    view = view_of(keys, np.array([[1.0, 0.0]]), np.array([[-0.1, 0.0], [1.0, 0.0]]))
-    fields = {"value_factor": np.array([[0.0, 1.0]]), "value_shift": np.zeros(1)}
-    found = local_of(replace(view, **fields), queries=5)
-    assert (found.kind, found.queries, found.undecided) == ("global", 1, 0)
-    fields["value_factor"] = np.array([[5.0, -1.0]])  # other tokens are worth more now
-    fields["value_shift"] = np.array([100.0])
-    found = local_of(replace(view, **fields), queries=5)
-    assert found.kind == "neither"
-    assert found.lower == 0.0
-    assert found.tight + found.loose == 2
-
-
-def test_local_optimality_is_not_asked_where_it_cannot_be():
-    view = random_view(n=20)
-    assert local_of(view, queries=0).kind is None
-    assert local_of(rotary_view(), queries=5).kind is None
-    assert local_of(replace(view, value_factor=0 * view.value_factor), queries=5).kind is None
-
-
-def test_rotary_heads_leave_out_what_needs_one_matrix():
-    found = head_record(rotary_view(n=60), SMALL)
-    assert list(found) == list(FIELDS)
-    assert np.isnan(found["economy"])
-    assert np.isnan(found["svm_agreement"])
-    assert found["separable"] is None
-    assert found["violations"] == 0
-    assert found["attacks"] > 0
-    with pytest.raises(Unsupported, match="no single W"):
-        decompose(rotary_view())
+def test_heads_in_head_space_are_fitted_there():
+    found = record(head_view(n=60))
+    assert found["space"] == "head"
+    assert 0 < found["norm_ratio_lower"] <= found["norm_ratio"] <= 1
+    assert np.isfinite(found["svm_agreement"])
+    assert np.isnan(found["int8_safe"])
+    assert found["violations"] == 0 and found["attacks"] > 0
 
 
 def test_a_head_without_content_or_without_logits_is_still_recorded():
     view = random_view(n=30)
-    found = head_record(replace(view, special=view.valid), SMALL)  # all keys are special
+    found = record(replace(view, special=view.valid))  # all keys are special
     assert found["content_queries"] == 0
     assert found["content_kind"] is None
-    assert np.isfinite(found["economy"])
-    found = head_record(replace(view, query_factor=0 * view.query_factor), SMALL)
+    assert np.isfinite(found["norm_ratio"])
+    found = record(replace(view, query_factor=0 * view.query_factor))
     assert found["tied"] == 30
-    assert np.isnan(found["economy"])
+    assert np.isnan(found["norm_ratio"])
     assert found["evictable_margins"] == 0.0
     assert found["key_radius_share"] == found["int8_safe"] == 0.0
 
@@ -328,25 +318,34 @@ def test_queries_with_one_key_choose_nothing():
     view = random_view(n=30)
     valid = view.valid.copy()
     valid[:10, 1:] = False
-    found = head_record(replace(view, valid=valid), SMALL)
+    found = record(replace(view, valid=valid))
     assert found["queries"] == 20
     valid[:, 1:] = False
     with pytest.raises(BadTokens, match="no query has two keys"):
-        head_record(replace(view, valid=valid), SMALL)
-    with pytest.raises(BadTokens, match="2 queries have a choice"):
-        head_record(view.subset([0, 1]), SMALL)
+        record(replace(view, valid=valid))
+
+
+@pytest.mark.parametrize("count", [1, 2, NEEDED - 1])
+def test_with_few_queries_what_can_be_said_is_said(count):
+    found = record(random_view(n=NEEDED, scale=4.0).subset(np.arange(count)))
+    assert list(found) == list(FIELDS)
+    assert found["kind"] is None and np.isnan(found["norm_ratio"])
+    assert found["attacks"] > 0 and found["violations"] == 0
+    assert np.isfinite([found[name] for name in ("sharpness", "evictable", "key_radius")]).all()
+    with pytest.raises(BadTokens, match=f"a fit needs at least {NEEDED} queries"):
+        split(random_view(n=count), fit=1, test=2, seed=0)
 
 
 def test_a_head_beyond_memory_is_refused_beforehand(monkeypatch):
     monkeypatch.setattr("attsvm._utils.memory.available", lambda: 1e4)
-    with pytest.raises(TooLarge, match="a plan that fits fewer queries"):
-        head_record(random_view(n=60), SMALL)
+    with pytest.raises(TooLarge, match="fewer queries or shorter texts"):
+        record(random_view(n=60))
 
 
 def test_the_same_seed_gives_the_same_record():
     view = random_view(n=60)
-    plan = InspectionConfig(fit=20, test=40, draws=1, nuclear_draws=-1, attacks=5)
-    one, two = head_record(view, plan), head_record(view, plan)
+    config = InspectionConfig(fit=20, test=40, draws=1, nuclear_draws=-1, attacks=5)
+    one, two = record(view, config), record(view, config)
     for name in FIELDS:
         if name != "seconds" and one[name] == one[name]:
             assert one[name] == two[name], name
@@ -372,9 +371,9 @@ def test_choices_that_go_in_a_circle_are_seen_without_a_solve():
         (same, ordered, False),
     ):
         part = replace(view, queries=queries)
-        assert fits.circular(part, chosen) is round_
-        rows = attsvm.Problem.of(fits.tokens_of(part, chosen), chosen)
+        assert measures.circular(part, chosen) is round_
+        rows = attsvm.Problem.of(measures.tokens_of(part, chosen), chosen)
         assert (attsvm.solve(rows).status == "infeasible") is round_
-    assert fits.svm_fit(view, first).soft
-    hard = fits.svm_fit(view, ordered)
+    assert measures.svm_fit(view, first).soft
+    hard = measures.svm_fit(view, ordered)
     assert not hard.soft

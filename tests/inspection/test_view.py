@@ -8,8 +8,6 @@ from attsvm.inspection import View
 from tests.inspection import built
 from tests.tolerances import EXACTLY, ROUNDING
 
-TURNS = built.rotary_view(6, 5).turns
-
 
 def small_view(seed=0, **parts) -> View:
     return built.random_view(6, 5, 4, seed=seed, **({"layer": 1} | parts))
@@ -23,21 +21,14 @@ def plain_logits(view: View) -> np.ndarray:
         q = view.query_factor @ view.queries[i]
         for t in range(T):
             k = view.key_factor @ view.keys[i, t]
-            turned = q.copy()
-            if view.turns is not None:
-                for a in range(len(q) // 2):
-                    b = a + len(q) // 2
-                    cos, sin = view.turns.cos[i, t, a], view.turns.sin[i, t, a]
-                    turned[a], turned[b] = cos * q[a] - sin * q[b], sin * q[a] + cos * q[b]
             if view.valid[i, t]:
-                out[i, t] = k @ turned
+                out[i, t] = k @ q
     return out
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("rotary", [True, False])
-def test_logits_are_those_of_loops(bias, rotary):
-    view = small_view(3, bias=bias, turns=TURNS if rotary else None)
+def test_logits_are_those_of_loops(bias):
+    view = small_view(3, bias=bias)
     np.testing.assert_allclose(view.logits(), plain_logits(view), rtol=ROUNDING, atol=ROUNDING)
     shares = view.attention()
     np.testing.assert_allclose(shares.sum(axis=1), 1.0, rtol=ROUNDING)
@@ -46,12 +37,13 @@ def test_logits_are_those_of_loops(bias, rotary):
     assert (shares.max(axis=1) == shares[np.arange(6), view.chosen()]).all()
 
 
-def test_one_matrix_gives_the_logits_but_not_of_rotary_positions():
+def test_one_matrix_gives_the_logits_and_they_are_computed_once():
     view = small_view(4)
     logits = np.einsum("ntd,de,ne->nt", view.keys, view.W, view.queries)
     np.testing.assert_allclose(logits[view.valid], view.logits()[view.valid], rtol=EXACTLY)
-    with pytest.raises(attsvm.Unsupported, match=r"layer 1, attention head 0 .*no single W"):
-        _ = small_view(turns=TURNS).W
+    assert view.logits() is view.logits()
+    with pytest.raises(ValueError, match="read-only"):
+        view.logits()[0, 0] = 1.0
 
 
 def test_float32_keys_stay_and_large_logits_do_not_overflow():
@@ -63,62 +55,31 @@ def test_float32_keys_stay_and_large_logits_do_not_overflow():
     np.testing.assert_allclose(loud.attention().sum(axis=1), 1.0)
 
 
-def test_blocks_change_nothing(monkeypatch):
-    whole = small_view(5, turns=TURNS).logits()
-    monkeypatch.setattr("attsvm.inspection.view._BLOCK", 1)
-    parts = small_view(5, turns=TURNS).logits()
-    np.testing.assert_allclose(parts, whole, rtol=EXACTLY)
-
-
 def test_subset_takes_numbers_and_marks():
-    view = small_view(turns=TURNS)
+    view = small_view()
     part = view.subset([4, 1])
     np.testing.assert_array_equal(part.logits(), view.logits()[[4, 1]])
     assert part.texts == (view.texts[4], view.texts[1])
+    np.testing.assert_array_equal(part.layer_output.output, view.layer_output.output[[4, 1]])
     np.testing.assert_array_equal(view.subset(np.arange(6) == 2).ids, view.ids[[2]])
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [([], "names no query"), ([6], "run from 0 to 5"), ([True, False], "there are 6 queries")],
-)
-def test_a_wrong_subset_is_refused(rows, message):
-    with pytest.raises(attsvm.BadTokens, match=message):
-        small_view().subset(rows)
-
-
-def test_content_leaves_special_keys_out():
-    view = small_view()
-    content = view.content()
-    assert not content.attention()[view.special].any()
-    kept = view.valid & ~view.special
-    expected = np.where(kept, view.attention(), 0.0)
-    expected /= expected.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(content.attention(), expected, rtol=EXACTLY)
-
-
-def test_queries_with_special_keys_alone_are_dropped():
-    view = small_view()
-    special = view.special.copy()
-    special[2] = True
-    content = small_view(special=special).content()
-    assert len(content.queries) == 5
-    assert content.texts == view.texts[:2] + view.texts[3:]
-    with pytest.raises(attsvm.BadTokens, match="no content"):
-        small_view(special=np.ones_like(special)).content()
+def test_a_subset_of_nothing_is_refused():
+    with pytest.raises(attsvm.BadTokens, match="names no query"):
+        small_view().subset([])
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
         ({"keys": np.zeros((0, 5, 4))}, "keys has shape"),
-        ({"queries": np.zeros((6, 3))}, r"queries has shape \(6, 3\)"),
+        ({"queries": np.zeros((6, 3))}, r"queries \(6, 3\)"),
+        ({"values": np.zeros((6, 4, 2))}, "values has shape"),
         ({"key_factor": np.zeros((2, 3))}, "key_factor has shape"),
         ({"valid": np.zeros((6, 5), dtype=bool)}, "query 0 may attend to no key"),
         ({"texts": (("a",),)}, "1 texts for 6 queries"),
         ({"valid": np.ones((6, 5), dtype=np.int64)}, "valid has type int64"),
         ({"special": np.ones((6, 5), dtype=np.int64)}, "special has type int64"),
-        ({"turns": built.rotary_view(6, 4).turns}, "turns has parts"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(wrong, message):

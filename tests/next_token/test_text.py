@@ -120,22 +120,6 @@ def test_inferred_collocations(tmp_path):
         read_sentences(file, collocations=(tmp_path / "bigrams"))
 
 
-def test_a_tokenizer(tmp_path):
-    file = written(tmp_path, "ab\n \nabc\n!\n")
-    data = read_sentences(file, tokenizer=lambda line: [c for c in line if c.isalpha()])
-    same(data, Sentences.of([["a", "b"], ["a", "b", "c"]]))
-    codes = read_sentences(file, tokenizer=lambda line: [ord(c) % 8 for c in line if c != "!"])
-    same(codes, Sentences.of([[1, 2], [1, 2, 3]]))
-    for bad, said in (
-        (lambda line: line, "makes str of line 1"),
-        (len, "makes int of line 1"),
-        (lambda line: ["x", 3], "makes 3 of line 1 and words of others"),
-        (lambda line: [0.5, 1.5], "no whole number"),
-    ):
-        with pytest.raises(BadTokens, match=said):
-            read_sentences(file, tokenizer=bad)
-
-
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
@@ -301,10 +285,7 @@ def test_prose_takes_bigrams_and_skips_what_is_short(tmp_path):
         read_sentences(file, prose=True, shortest=4)
 
 
-def test_a_tokenizer_and_pairs_are_cleaned_too(tmp_path):
-    file = written(tmp_path, "A-B-C. D-E-F!")
-    data = read_sentences(file, prose=True, lower=True, tokenizer=lambda text: text.split("-"))
-    assert data.names == ("a", "b", "c", "d", "e", "f")
+def test_pairs_are_cleaned_too(tmp_path):
     pairs = written(tmp_path, "A B,\n", "pairs.txt")
     lines = written(tmp_path, "a b c\n", "lines.txt")
     data = read_sentences(lines, collocations=pairs, lower=True, strip=True)

@@ -14,20 +14,19 @@ from tests.conventions.tree import ROOT
 
 torch = pytest.importorskip("torch")
 Lion = pytest.importorskip("tests.torch.lion").Lion
-pytest.importorskip("tokenizers")
-pytest.importorskip("safetensors")
+pytest.importorskip("transformers")
 
 # Blocks that are no copies of sources, with or without an output.
 BLOCK = re.compile(r"(<!-- source: [^\n]+ -->\n)?^```py(?:thon)?\n(.*?)^```$", re.S | re.M)
 NEEDS = re.compile(r"\b(torch|inspection|transformers)\b|\bat\.")
 # Run here, by tests/site/test_pages.py, and by tests/contracts/test_adding_pages.py.
 HERE = ("torch.md", "heads.md", "models.md")
-ELSEWHERE = ("howto-text-or-model.md", "howto-optimizers.md", "adding-a-family.md")
-MORE = ", layers=[5], heads=[3], plan=attsvm.inspection.InspectionConfig.quick()"
+ELSEWHERE = ("howto-text-or-model.md", "howto-optimizers.md")
+MORE = ', heads="L5H3", quick=True'
 # As a page has it -> as it is run here.
 SMALLER = {
     'inspect("minilm")': f'inspect("minilm"{MORE})',
-    "sentence(70)": "sentence(0)",
+    'head("L5H9")': 'head("L5H3")',
     '"rxnfp", length=64, at=0)': f'"rxnfp", length=64, at=0{MORE})',
 }
 
@@ -108,7 +107,7 @@ def test_the_page_on_heads(installed):
     run(inspected, session)
     assert session["found"].records[0]["layer"] == 5
     run(changed, session)
-    assert session["change"].to_frame()["head"].tolist() == [3]
+    assert session["change"].to_frame().index.tolist() == ["L5H3"]
 
 
 def test_the_page_on_models(installed):

@@ -11,7 +11,7 @@ from attsvm import Tokens, Unsupported
 from attsvm.datasets import EXAMPLES
 from attsvm.norms import NORMS, norm_of
 from attsvm.references import REFERENCES
-from attsvm.theory.limits import CHECKS, MODELS, OPTIMIZERS, TABLE, Status, predict
+from attsvm.theory.limits import MODELS, OPTIMIZERS, PREMISES, TABLE, Status, predict
 from attsvm.training.heads import Quadratic
 from attsvm.training.models import MODELS as TRAINED
 from attsvm.training.optimizers import OPTIMIZERS as TRAINERS
@@ -46,10 +46,10 @@ def test_the_table_is_whole():
     assert set(TRAINED) <= set(MODELS)
     assert {name.removesuffix(":P") for name in TRAINERS} | {"path"} == families
     for row in TABLE.values():
-        assert set(row.references) <= set(REFERENCES) and set(row.premises) <= set(CHECKS)
+        assert set(row.references) <= set(REFERENCES) and set(row.premises) <= set(PREMISES)
         assert row.norm is None or row.norm in NORMS
     named = {name for row in TABLE.values() for name in row.premises}
-    assert set(CHECKS) == named | {"no decay"}  # of every row, where there is any
+    assert set(PREMISES) == named | {"no decay"}  # of every row, where there is any
 
 
 @pytest.mark.parametrize("key", list(TABLE))

@@ -3,9 +3,7 @@
 import pytest
 
 from attsvm._utils.files import parse_json, parse_toml
-from attsvm._utils.run_folder import RunFolder
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.experiments.counterexamples import hunt
 from attsvm.experiments.runner import results_folder
 from attsvm.experiments.spec import read_sweep
 
@@ -47,7 +45,3 @@ def test_json_is_refused_in_one_sentence(case, tmp_path):
     (tmp_path / "attsvm.json").write_text(JSON[case])
     with pytest.raises(BadTokens, match=r"attsvm\.json cannot be read"):
         results_folder(tmp_path).open()
-    RunFolder(tmp_path, "hunt")._stamp(tmp_path, {})
-    (tmp_path / "hunt.json").write_text(JSON[case])
-    with pytest.raises(BadTokens, match="no record of a hunt"):
-        hunt("low-rank", out=tmp_path)

@@ -3,7 +3,7 @@
 The folder of a hunt holds
 
 attsvm.json     the stamp of a RunFolder
-hunt.json       the record: what was tried, covered and found; a hunt goes on from it
+hunt.json       the record: what was tried, covered and found
 instance.npz    the instance, as a problem file of attsvm
 instance.py     the instance as Python that shows the violation
 figure.svg, .png  the instance and the way to it
@@ -13,20 +13,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import dataclass, field, fields
 from functools import partial
-from hashlib import sha256
-from itertools import count
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from attsvm._utils.files import parse_json, write_arrays, write_json, write_text
+from attsvm._utils.files import write_arrays, write_json, write_text
 from attsvm._utils.progress import Progress
 from attsvm._utils.run_folder import RunFolder
 from attsvm._utils.version import __version__
@@ -45,11 +43,9 @@ from attsvm.experiments.executors import Engine, Failure, engine_of, map_tasks
 from attsvm.experiments.statements import Confirmation, Instance, Statement
 from attsvm.experiments.statements.statement import check_statement
 
-# Seconds between two writes of the record, and seconds that shrinking may take.
-_SAVE, SHRINKING = 2.0, 60.0
+# Seconds that shrinking may take.
+SHRINKING = 60.0
 RECORD = "hunt.json"
-# What reading a damaged record raises.
-_BROKEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 # The arrays that a problem file may hold.
 _FILE = ("X", "z", "y", "v", "p0", "W0", "penalty")
 
@@ -80,7 +76,7 @@ class FoundInstance:
 class Hunt(Tally):
     """A hunt so far: the tally of its blocks, and what was found.
 
-    rises: (tried, best) whenever the best rose. seconds: of all runs together.
+    rises: (tried, best) whenever the best rose. seconds: of the search.
     """
 
     statement: str = ""
@@ -133,10 +129,11 @@ class Hunt(Tally):
     def to_dict(self) -> dict[str, Any]:
         """Everything in plain values: what the folder keeps, and what --json prints."""
         found = self.found
+        kept = [f.name for f in fields(Hunt) if f.name not in ("candidate", "found")]
         return {
             "status": self.status,
             "message": self.message,
-            **{name: getattr(self, name) for name in _kept()},
+            **{name: getattr(self, name) for name in kept},
             "best": None if self.best == -np.inf else self.best,
             "covered": dict(self.covered),
             "rises": [list(pair) for pair in self.rises],
@@ -155,35 +152,8 @@ class Hunt(Tally):
             },
         }
 
-    @staticmethod
-    def of_dict(saved: dict[str, Any], statement: Statement) -> Hunt:
-        """The hunt of `to_dict`."""
-        hunt = Hunt(**{name: saved[name] for name in _kept()})
-        hunt.blocks, hunt.tried, hunt.held, hunt.doubtful = (
-            int(saved[name]) for name in ("blocks", "tried", "held", "doubtful")
-        )
-        hunt.best = -np.inf if saved["best"] is None else float(saved["best"])
-        hunt.covered, hunt.largest = Counter(saved["covered"]), dict(saved["largest"])
-        hunt.rises = [(int(a), float(b)) for a, b in saved["rises"]]
-        if (kept := saved["found"]) is not None:
-            drawn = arrays(kept["drawn"])
-            hunt.found = FoundInstance(
-                drawn,
-                arrays(kept["first"]),
-                statement.space.instance(drawn),
-                float(kept["violation"]),
-                Confirmation(kept["confirmed"], kept["how"], kept["says"]),
-                kept["note"],
-            )
-        return hunt
-
     def __repr__(self) -> str:
         return f"Hunt({self.statement}: {self.message})"
-
-
-def _kept() -> list[str]:
-    """The fields of a hunt that its record keeps as they are."""
-    return [f.name for f in fields(Hunt) if f.name not in ("candidate", "found")]
 
 
 def hunt(
@@ -201,14 +171,13 @@ def hunt(
     statement: a name of `attsvm.experiments.statements.STATEMENTS`, an id of a claim,
     `FILE.py:NAME`, or a Statement. seconds, instances: when to stop; a block that has begun is
     finished. The same seed draws the same instances in the same order on every engine: a name, an
-    Engine or an executor. out: a folder for the record and, where something is found, the instance
-    as .npz and as Python, and a figure; a hunt in a folder that has one goes on where that one
-    stopped.
+    Engine or an executor. out: a new folder for the record and, where something is found, the
+    instance as .npz and as Python, and a figure.
 
     >>> from attsvm.experiments.counterexamples import hunt
-    >>> found = hunt("every-input-tight", instances=2000).found
+    >>> found = hunt("least-norm", instances=2000).found
     >>> found.instance["X"].shape, found.confirmation.proved
-    ((2, 2, 1), True)
+    ((2, 2, 2), True)
     """
     if not 0 < seconds < float("inf"):
         raise Unsupported(f"seconds is {seconds}: a hunt needs a positive time")
@@ -221,9 +190,11 @@ def hunt(
     else:
         made = found_statement(statement)
     place = None if out is None else Path(out)
-    known = Hunt(statement=made.name, seed=seed)
     if place is not None:
-        known = _open(place, made, known)
+        if (place / RECORD).exists():
+            raise BadTokens(f"{place} has a hunt already: give another folder")
+        RunFolder(place, "hunt").create()
+    known = Hunt(statement=made.name, seed=seed)
     begin = time.monotonic()
 
     def reached() -> bool:
@@ -237,60 +208,43 @@ def hunt(
 
     def save() -> None:
         if place is not None:
-            _save(place, made, known)
+            write_json(place / RECORD, {"version": __version__, **known.to_dict()})
 
-    if known.found is None:
-        work = partial(search_block, statement, seed)
-        _search(known, work, engine_of(engine), reached, save)
+    try:
+        _search(known, partial(search_block, statement, seed), engine_of(engine), reached)
         if known.candidate is not None:
             first = arrays(known.candidate)
             stopped = "it is not shrunk, because the hunt was ended"
             known.found = FoundInstance.of(made, first, first, stopped)
             save()
             known.found = found_from(made, first)
+    finally:
+        save()
     if place is not None:
         _write(place, made, statement if isinstance(statement, str) else made.name, known)
     return known
 
 
 def _search(
-    known: Hunt,
-    work: Callable[[int], Tally],
-    engine: Engine,
-    reached: Callable[[], bool],
-    save: Callable[[], None],
+    known: Hunt, work: Callable[[int], Tally], engine: Engine, reached: Callable[[], bool]
 ) -> None:
-    """Add block after block, in the order of their numbers; whatever ends it, what is known is
-    saved."""
-    begin = saved = time.monotonic()
-    before, waiting = known.seconds, dict[int, Tally]()
-
-    def numbers() -> Iterator[int]:
-        for index in count(known.blocks):
-            if reached():
+    """Add block after block, in the order of their numbers."""
+    begin, waiting = time.monotonic(), dict[int, Tally]()
+    numbers = takewhile(lambda index: not reached(), count())
+    with closing(map_tasks(work, numbers, engine)) as results:
+        for index, tally in results:
+            if isinstance(tally, Failure):
+                found = [t.candidate for t in waiting.values() if t.candidate is not None]
+                if not found:
+                    raise Unsupported(tally.error.removeprefix("Unsupported: "))
+                known.candidate = found[0]  # of a later block: it is not lost
                 return
-            yield index
-
-    try:
-        with closing(map_tasks(work, numbers(), engine)) as results:
-            for index, tally in results:
-                if isinstance(tally, Failure):
-                    found = [t.candidate for t in waiting.values() if t.candidate is not None]
-                    if not found:
-                        raise Unsupported(tally.error.removeprefix("Unsupported: "))
-                    known.candidate = found[0]  # of a later block: it is not lost
+            waiting[index] = tally
+            while known.blocks in waiting:
+                known.add(waiting.pop(known.blocks))
+                known.seconds = time.monotonic() - begin
+                if known.candidate is not None or reached():
                     return
-                waiting[index] = tally
-                while known.blocks in waiting:
-                    known.add(waiting.pop(known.blocks))
-                    known.seconds = before + time.monotonic() - begin
-                    if known.candidate is not None or reached():
-                        return
-                if time.monotonic() - saved > _SAVE:
-                    saved = time.monotonic()
-                    save()
-    finally:
-        save()
 
 
 def found_from(statement: Statement, first: Drawn) -> FoundInstance:
@@ -302,49 +256,8 @@ def found_from(statement: Statement, first: Drawn) -> FoundInstance:
 # ---------------------------------------------------------------- the folder
 
 
-def _open(place: Path, statement: Statement, new: Hunt) -> Hunt:
-    """The hunt in a folder, or a new one. Raises BadTokens for one with something else in it."""
-    record = place / RECORD
-    RunFolder(place, "hunt").create()
-    if not record.exists():
-        return new
-    try:
-        saved = parse_json(record.read_text(encoding="utf-8"))
-        for what, here, there in (
-            ("statement", statement.name, saved["statement"]),
-            ("seed", new.seed, saved["seed"]),
-            ("text or space of the statement", _digest(statement), saved["digest"]),
-            ("version of attsvm", __version__, saved["version"]),
-        ):
-            if here != there:
-                raise BadTokens(
-                    f"{place} has a hunt with another {what} ({there}, not {here}): give another "
-                    "folder"
-                )
-        return Hunt.of_dict(saved, statement)
-    except _BROKEN as error:
-        if isinstance(error, BadTokens):
-            raise
-        raise BadTokens(
-            f"{record} is no record of a hunt ({type(error).__name__}): remove it, or give another "
-            "folder"
-        ) from error
-
-
-def _digest(statement: Statement) -> str:
-    """What draws the instances: the sizes, the arrays, the length of a block, and the words."""
-    said = repr((statement.says, statement.space.sizes, statement.space.fields, statement.block))
-    return sha256(said.encode()).hexdigest()[:16]
-
-
-def _save(place: Path, statement: Statement, known: Hunt) -> None:
-    """Write the record in one move."""
-    about = {"version": __version__, "digest": _digest(statement)}
-    write_json(place / RECORD, {**about, **known.to_dict()})
-
-
 def _write(place: Path, statement: Statement, reference: str, known: Hunt) -> None:
-    """Write the record, and what was found as arrays, as Python and as a picture."""
+    """Write what was found as arrays, as Python and as a picture."""
     from attsvm.plotting.studies import draw_hunt
 
     shown: dict[str, Any] = {}
@@ -354,7 +267,6 @@ def _write(place: Path, statement: Statement, reference: str, known: Hunt) -> No
         write_text(place / "instance.py", _script(reference, shown))
     for kind in ("svg", "png"):
         draw_hunt(place / f"figure.{kind}", shown, known.rises, title=statement.title)
-    _save(place, statement, known)
 
 
 def _problem_file(found: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from attsvm._utils.objects import load_module
 from attsvm.errors import Unsupported
@@ -27,15 +28,14 @@ def studies() -> Mapping[str, Study]:
     for paper in PAPERS:
         package = import_module(f"{__name__}.{paper}")
         for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name):
-            for study in _of(import_module(f"{package.__name__}.{module.name}")):
-                found[study.id] = study
+            found |= {s.id: s for s in _defined(import_module(f"{package.__name__}.{module.name}"))}
     return found
 
 
-def _of(module: ModuleType) -> Iterable[Study]:
-    """The studies that a module defines."""
-    given = getattr(module, "STUDIES", getattr(module, "STUDY", ()))
-    return given if isinstance(given, tuple | list) else (given,)
+def _defined(module: ModuleType, *names: str) -> list[Any]:
+    """What a module defines as STUDY or STUDIES, or under these names."""
+    given = [getattr(module, name, ()) for name in names or ("STUDY", "STUDIES")]
+    return [one for some in given for one in (some if isinstance(some, tuple | list) else [some])]
 
 
 def studies_in(source: str | Path) -> dict[str, Study]:
@@ -46,23 +46,20 @@ def studies_in(source: str | Path) -> dict[str, Study]:
     """
     file, _, name = str(source).rpartition(":") if ".py:" in str(source) else (str(source), "", "")
     module = load_module(Path(file))
-    names = (name,) if name else ("STUDY", "STUDIES")
-    given = [one for key in names for one in _each(getattr(module, key, ()))]
+    given = _defined(module, *filter(None, [name]))
     if not given:
         raise BadStudy(f"{file} holds no study: it must define {name or 'STUDY or STUDIES'}")
     found: dict[str, Study] = {}
     for study in given:
         if not isinstance(study, Study):
-            raise BadStudy(f"{file} has in {' or '.join(names)} what is no Study: {study!r}")
+            raise BadStudy(
+                f"{file} has in {name or 'STUDY or STUDIES'} what is no Study: {study!r}"
+            )
         check_study(study)
         if study.id in studies() or found.get(study.id, study) is not study:
             raise BadStudy(f"{file}: the id {study.id} is taken")
         found[study.id] = study
     return found
-
-
-def _each(given: object) -> Iterable[object]:
-    return given if isinstance(given, tuple | list) else (given,)
 
 
 def study_of(name: str, known: Mapping[str, Study] | None = None) -> Study:

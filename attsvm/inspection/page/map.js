@@ -21,7 +21,6 @@
       const v = missing || high === low ? 0 : (x - low) / (high - low);
       cell.classList.toggle("none", missing);
       link.style.setProperty("--v", v.toFixed(3));
-      link.style.setProperty("--on", !missing && v > 0.6 ? "light-dark(#ffffff, #0b0d10)" : "var(--ink)");
       link.textContent = missing ? "–" : short(x);
     }
     $("range").textContent = known.length ? `from ${short(low)} to ${short(high)}` : "not known for these heads";
@@ -46,6 +45,11 @@
     });
   }
 
+  // A map that is wider than the screen says so.
+  const scroller = document.querySelector(".scroll.map");
+  const wide = () => document.querySelector(".swipe").style.setProperty("display", scroller.scrollWidth > scroller.clientWidth ? "block" : "none");
+  addEventListener("resize", wide);
+
   // One head is open: the one a link names, else the sharpest.
   const open = (scroll) => {
     const wanted = articles.find((a) => a.id === location.hash.slice(1));
@@ -57,5 +61,6 @@
   addEventListener("hashchange", () => open(true));
   colour();
   filter();
+  wide();
   open(Boolean(location.hash));
 })();

@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints, detached, numbers
-from attsvm._utils.expected import file_path
-from attsvm._utils.files import load_arrays, write_arrays
 from attsvm._utils.interval import Interval, up
 from attsvm._utils.memory import require
 from attsvm.certificate import Certificate
@@ -31,13 +29,7 @@ from attsvm.next_token.sentences import Sentences
 from attsvm.next_token.training.train import SentenceObjective, decoder_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
-from attsvm.theory.convergence.proof import (
-    Blocked,
-    ConvergenceProof,
-    arrays_of,
-    check_arrays,
-    read_proof,
-)
+from attsvm.theory.convergence.proof import Blocked, ConvergenceProof, read_fields
 from attsvm.theory.convergence.prover import (
     Geometry,
     PowerProver,
@@ -53,7 +45,6 @@ from attsvm.theory.convergence.rows import (
     sum_by,
     sum_intervals_by,
 )
-from attsvm.theory.convergence.verify import Recheck, recheck
 from attsvm.training.losses import loss_of
 from attsvm.training.optimizers import RuleLike, optimizer_of
 
@@ -84,32 +75,17 @@ class SentenceProof(ConvergenceProof):
 
     objective: Any = None
 
-    def verify(self) -> Recheck:
-        """The verdict of a recomputation from sentences, W and witness alone, in intervals."""
-        return recheck(self, lambda: _prover(self.objective, self.optimizer, self.lr))
+    def _prover(self) -> Prover:
+        return _prover(self.objective, self.optimizer, self.lr)
 
-    def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the proof with its sentences as an .npz file without pickles, in one move."""
+    def _arrays(self) -> dict[str, Any]:
         objective = self.objective
-        more: dict[str, Any] = {
-            f"sentences.{name}": np.asarray(getattr(objective.sentences, name)) for name in _PARTS
-        }
-        more |= {
-            "sentences.E": objective.E,
-            "sentences.weights": np.str_(objective.weights),
-            "sentences.readout": np.str_(objective.readout),
-        }
-        write_arrays(file_path(path, "path"), arrays_of(self) | more, force=force)
+        parts = {name: getattr(objective.sentences, name) for name in _PARTS}
+        parts |= {name: getattr(objective, name) for name in ("E", "weights", "readout")}
+        return super()._arrays() | {f"sentences.{name}": part for name, part in parts.items()}
 
-    @staticmethod
-    def load(path: str | Path) -> SentenceProof:
-        """The proof saved in this file; its claims are not checked before `verify` is.
-
-        Raises BadTokens where there is none, or not of sentences.
-        """
-        file = file_path(path, "path")
-        found = load_arrays(file)
-        check_arrays(file, found)
+    @classmethod
+    def _fields(cls, file: Path, found: dict[str, Any]) -> dict[str, Any]:
         names = [f"sentences.{name}" for name in (*_PARTS, "E", "weights", "readout")]
         missing = [name for name in names if name not in found]
         if missing:
@@ -128,9 +104,8 @@ class SentenceProof(ConvergenceProof):
             weights=str(found["sentences.weights"]),
         )
         shape = (0, 0) if objective.mass else objective.E.shape
-        proof = read_proof(file, found, sentence_tokens(objective), shape)
-        fields = {name: getattr(proof, name) for name in ConvergenceProof.__dataclass_fields__}
-        return SentenceProof(**fields | {"objective": objective})
+        fields = read_fields(file, found, sentence_tokens(objective), shape)
+        return fields | {"objective": objective}
 
 
 class _OfSentences(Prover):
@@ -168,10 +143,8 @@ class _OfSentences(Prover):
         if "blocked" in found:
             found = {"blocked": _in_words(self.objective, found["blocked"])}
         made = super()._made(W, alpha, at, found | {"float_steps": 0})
-        fields = {name: getattr(made, name) for name in ConvergenceProof.__dataclass_fields__}
-        return SentenceProof(
-            **fields | {"loss": self.objective.readout, "objective": self.objective}
-        )
+        own = {"loss": self.objective.readout, "objective": self.objective}
+        return SentenceProof(**vars(made) | own)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,49 +5,12 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
-from importlib.resources import files
 from typing import Any
 from urllib.parse import quote
 
 # Six decimals are far below a pixel: two are enough. Numbers below 10 may be scales and stay.
 _DECIMALS = re.compile(r"(\d\d\.\d\d)\d+")
-
-
-@dataclass(frozen=True)
-class Parts:
-    """A page before it is put together: words are text, the other parts are HTML.
-
-    assets: the files (package, name) of its own styles and scripts, after the common ones. skip:
-    the id of the part that readers of the keyboard want first, and its name.
-    """
-
-    title: str
-    heading: str
-    description: str
-    main: str
-    footer: str
-    skip: tuple[str, str]
-    assets: Sequence[tuple[str, str]] = ()
-
-
-def whole_page(parts: Parts) -> str:
-    """The HTML of a page that needs nothing else."""
-    from attsvm.plotting.html import render
-
-    styles = [_asset(place, name) for place, name in parts.assets if name.endswith(".css")]
-    scripts = [_asset(place, name) for place, name in parts.assets if name.endswith(".js")]
-    return render(
-        "attsvm.plotting.html", "base.html", title=parts.title, heading=parts.heading,
-        description=parts.description, main=parts.main, footer=parts.footer, skip=parts.skip,
-        styles="".join(styles), scripts="".join(scripts),
-    )  # fmt: skip
-
-
-def _asset(place: str, name: str) -> str:
-    return files(place).joinpath(name).read_text("utf-8")
 
 
 def text(value: object) -> str:

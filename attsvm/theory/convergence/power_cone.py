@@ -24,7 +24,7 @@ import numpy as np
 from attsvm._utils.arrays import Bools, Floats
 from attsvm._utils.interval import Interval, down, total, up
 from attsvm.theory.convergence.rows import Rows
-from attsvm.theory.convergence.theorems import scaled_axis
+from attsvm.theory.convergence.theorems import ConeConstants, scaled_axis
 
 # How often the radius of each entry is tightened; how many multipliers and shares of entries are
 # tried in the bound on a margin for p > 2.
@@ -310,21 +310,6 @@ _TRIED, _LEAST, _MOST = 48, 1e-6, 0.2
 _BEYOND = 3.0
 
 
-@dataclass(frozen=True, eq=False)
-class PowerConeConstants:
-    """The constants of g cones at once; `fits` says which are proved to be kept."""
-
-    u: Floats
-    slope: Floats
-    turn: Floats
-    beta: Floats
-    epsilon: Floats
-    h: Floats
-    least: Floats
-    pulls: Bools
-    fits: Bools
-
-
 def locate(axis: PowerAxis, W: Floats) -> tuple[float, float]:
     """At least 1 − c_p(W), and at most ‖W‖_p."""
     x, k = rescale(
@@ -347,7 +332,7 @@ def widths(u: float) -> Floats:
 @np.errstate(all="ignore")  # what overflows is not proved
 def measure_power(
     rows: Rows, axis: PowerAxis, R: float, u: Floats, lr: float, *, plain: bool
-) -> PowerConeConstants:
+) -> ConeConstants:
     """The constants of the cones c_p ≥ 1 − u (g,) from norm R on, for steps of dual length at most
     lr, or with `plain` lr times the gradient; lr is in the units of the data."""
     N, c = axis.N, up(1.0 - u)
@@ -400,9 +385,7 @@ def measure_power(
         & (down(1 - beta) >= up(theta * c * (1 + axis.over) * GROW))
         & (slope >= turn)
     )
-    return PowerConeConstants(
-        u, slope, turn, beta, epsilon, h, (r * least).lo.min(axis=1), pulls, fits
-    )
+    return ConeConstants(u, slope, turn, beta, epsilon, h, (r * least).lo.min(axis=1), pulls, fits)
 
 
 def _top(axis: PowerAxis, u: Floats) -> Floats:
@@ -429,22 +412,17 @@ def _speed(good: Bools, B: Floats, size: Floats) -> Floats:
 
 
 def claims(
-    axis: PowerAxis, found: PowerConeConstants, j: int, R: float, u: float, unit: float
+    axis: PowerAxis, found: ConeConstants, j: int, R: float, u: float, unit: float
 ) -> dict[str, float]:
     """The constants of cone j by name, in the units of the data."""
     p = axis.exponent.p
     return {
         "p": p,
-        "u": float(found.u[j]),
-        "c0": float(1 - found.u[j]),
+        "u": float(found.at[j]),
+        "c0": float(1 - found.at[j]),
         "R": R * unit,
         "distance": u,
         "N": float(axis.N.hi) * unit,
-        "h": float(found.h[j]),
-        "beta": float(found.beta[j]),
-        "epsilon": float(found.epsilon[j]),
-        "slope": float(found.slope[j]),
-        "turn": float(found.turn[j]),
-        "margin": float(found.least[j]),
+        **found.claims(j, 1.0),
         "wide": axis.wide,
     }

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -13,13 +13,15 @@ from attsvm._utils.arrays import Floats, Ints, numbers
 from attsvm._utils.expected import file_path, whole
 from attsvm._utils.files import finite, load_arrays, write_arrays
 from attsvm._utils.result import Result, Summary, Table, draw
-from attsvm.errors import BadTokens, Unsupported
+from attsvm.errors import BadTokens, NotConverged, Unsupported
 from attsvm.problem.tokens import Tokens
-from attsvm.training.losses import LOSSES
+from attsvm.training.losses import LOSSES, loss_of
+from attsvm.training.optimizers import optimizer_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from attsvm.theory.convergence.prover import Prover
     from attsvm.theory.convergence.verify import Recheck
 
 Theorem = Literal["tube", "cone", "level", "power cone"]
@@ -27,19 +29,14 @@ Theorem = Literal["tube", "cone", "level", "power cone"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Blocked(Result):
-    """What blocks a proof: a sentence, and where there is one the row (input, token).
-
-    norm: about the ‖W‖ at which the proof would succeed, if W kept its offset from the limit's ray;
-    nan where no norm is known to be enough. In floats, and no promise.
-    """
+    """What blocks a proof: a sentence, and where there is one the row (input, token)."""
 
     reason: str
     row: tuple[int, int] | None = None
-    norm: float = float("nan")
 
     def _card(self) -> Summary:
         facts = {} if self.row is None else {"input, token": self.row}
-        return Summary("Blocked", self.reason, facts | {"norm": self.norm}, brief=True)
+        return Summary("Blocked", self.reason, facts, brief=True)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,10 +117,7 @@ class ConvergenceProof(Table):
         """One sentence."""
         if self.theorem is None:
             blocked = Blocked("no inequality holds") if self.blocked is None else self.blocked
-            more = ""
-            if np.isfinite(blocked.norm):
-                more = f"; it would hold from a norm of about {blocked.norm:.3g} on"
-            return f"not proved: {blocked.reason}{more}"
+            return f"not proved: {blocked.reason}"
         c = self.constants
         said = {
             "tube": "W stays within {D:.3g} of its limit ray, and 1 − corr ≤ {bound:.2e} and falls",
@@ -141,24 +135,22 @@ class ConvergenceProof(Table):
 
     def require(self) -> ConvergenceProof:
         """The proof itself. Raises NotConverged where there is none."""
-        from attsvm.errors import NotConverged
-
         if not self.proved:
             raise NotConverged(self.message)
         return self
 
     def verify(self) -> Recheck:
-        """The verdict of a recomputation from tokens, W and witness alone, in intervals."""
-        from attsvm.theory.convergence.verify import verify_proof
+        """The verdict of a recomputation from the data, W and witness alone, in intervals."""
+        from attsvm.theory.convergence.verify import recheck
 
-        return verify_proof(self)
+        return recheck(self)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the proof with its data as an .npz file without pickles, in one move."""
-        write_arrays(file_path(path, "path"), arrays_of(self), force=force)
+        write_arrays(file_path(path, "path"), self._arrays(), force=force)
 
-    @staticmethod
-    def load(path: str | Path) -> ConvergenceProof:
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
         """The proof saved in this file: what it claims, which only `verify` checks.
 
         Raises BadTokens where an array is missing, of another kind or shape, or not finite.
@@ -166,13 +158,45 @@ class ConvergenceProof(Table):
         file = file_path(path, "path")
         found = load_arrays(file)
         check_arrays(file, found)
+        return cls(**cls._fields(file, found))
+
+    def _prover(self) -> Prover:
+        """The prover of the proof's data."""
+        from attsvm.theory.convergence.prover import prover_for
+
+        optimizer, loss = optimizer_of(self.optimizer), loss_of(self.loss)
+        return prover_for(optimizer, self.tokens, self.head, loss, self.lr)
+
+    def _arrays(self) -> dict[str, Any]:
+        """All that a saved proof holds, by name."""
+        tokens, blocked = self.tokens, self.blocked
+        kept: dict[str, Any] = {"attsvm_proof": VERSION, "X": np.asarray(tokens.X, np.float64)}
+        kept["queries"] = tokens.queries
+        names = ("head", "W", "selection", "optimizer", "loss", "lr")
+        kept |= {name: getattr(self, name) for name in names}
+        kept["theorem"] = self.theorem or ""
+        kept |= {name: getattr(self, name) for name in ("longest_step", "float_steps")}
+        kept["blocked"] = "" if blocked is None else blocked.reason
+        if tokens.keys is not tokens.X:
+            kept["keys"] = np.asarray(tokens.keys, np.float64)
+        kept |= {name: getattr(tokens, name) for name in ("labels", "mask", "source")}
+        kept["direction"] = self.direction
+        if blocked is not None:
+            kept["blocked_row"] = blocked.row
+        kept |= {f"constants.{name}": np.float64(x) for name, x in self.constants.items()}
+        kept |= {f"witness.{name}": value for name, value in self.witness.items()}
+        return {name: value for name, value in kept.items() if value is not None}
+
+    @classmethod
+    def _fields(cls, file: Path, found: dict[str, Any]) -> dict[str, Any]:
+        """The fields of the proof that has these arrays."""
         if "sentences.E" in found:
             raise BadTokens(
                 f"{file} is a proof on sentences: load it with next_token.SentenceProof.load"
             )
         more = {name: found[name] for name in _OPTIONAL if name in found}
         tokens = Tokens(found["X"], queries=found["queries"], **more)
-        return read_proof(file, found, tokens, (tokens.d,))
+        return read_fields(file, found, tokens, (tokens.d,))
 
     def to_dict(self) -> dict[str, Any]:
         """The proof as plain data for JSON, without the arrays; unknown values are None."""
@@ -188,9 +212,7 @@ class ConvergenceProof(Table):
             "longest_step": self.longest_step,
             "float_steps": self.float_steps,
             "constants": dict(self.constants),
-            "blocked": None
-            if blocked is None
-            else {"reason": blocked.reason, "row": blocked.row, "norm": blocked.norm},
+            "blocked": None if blocked is None else asdict(blocked),
             "message": self.message,
         }
         return dict(finite(found))
@@ -240,42 +262,6 @@ _WORDS = ("optimizer", "loss", "theorem", "blocked")
 _ARRAYS = ("X", "queries", "head", "W", "selection", "lr", "longest_step", "float_steps")
 # What of the tokens may be absent.
 _OPTIONAL = ("keys", "labels", "mask", "source")
-_TEXT = {"mode"}
-
-
-def arrays_of(proof: ConvergenceProof) -> dict[str, Any]:
-    """All that a saved proof holds, by name."""
-    tokens = proof.tokens
-    blocked = proof.blocked
-    kept: dict[str, Any] = {
-        "attsvm_proof": np.int64(VERSION),
-        "X": np.asarray(tokens.X, np.float64),
-        "queries": tokens.queries,
-        "head": proof.head,
-        "W": proof.W,
-        "selection": proof.selection.astype(np.int64),
-        "optimizer": np.str_(proof.optimizer),
-        "loss": np.str_(proof.loss),
-        "lr": np.float64(proof.lr),
-        "theorem": np.str_(proof.theorem or ""),
-        "longest_step": np.float64(proof.longest_step),
-        "float_steps": np.int64(proof.float_steps),
-        "blocked": np.str_("" if blocked is None else blocked.reason),
-    }
-    if tokens.keys is not tokens.X:
-        kept["keys"] = np.asarray(tokens.keys, np.float64)
-    more = {name: getattr(tokens, name) for name in ("labels", "mask", "source")}
-    kept |= {name: array for name, array in more.items() if array is not None}
-    if proof.direction is not None:
-        kept["direction"] = proof.direction
-    if blocked is not None:
-        kept["blocked_norm"] = np.float64(blocked.norm)
-        if blocked.row is not None:
-            kept["blocked_row"] = np.array(blocked.row, dtype=np.int64)
-    kept |= {f"constants.{name}": np.float64(x) for name, x in proof.constants.items()}
-    for name, value in proof.witness.items():
-        kept[f"witness.{name}"] = np.str_(value) if name in _TEXT else np.asarray(value)
-    return kept
 
 
 def check_arrays(file: Path, found: dict[str, Any]) -> None:
@@ -299,10 +285,10 @@ def check_arrays(file: Path, found: dict[str, Any]) -> None:
         raise BadTokens(f"{file}: unknown theorem {theorem!r}; known are {known}")
 
 
-def read_proof(
+def read_fields(
     file: Path, found: dict[str, Any], tokens: Tokens, head: tuple[int, ...]
-) -> ConvergenceProof:
-    """The proof of these arrays about these tokens; head: the shape that the head must have."""
+) -> dict[str, Any]:
+    """The fields of a proof about these tokens; head: the shape that the head must have."""
     theorem = str(found["theorem"])
     shape = (tokens.keys.shape[2], tokens.queries.shape[1])
     for name, wanted in (("W", shape), ("head", head), ("selection", (tokens.n,))):
@@ -317,26 +303,25 @@ def read_proof(
     if reason := str(found["blocked"]):
         row = found.get("blocked_row")
         pair = None if row is None or row.shape != (2,) else (int(row[0]), int(row[1]))
-        blocked = Blocked(reason, pair, float(found.get("blocked_norm", np.float64(np.nan))))
+        blocked = Blocked(reason, pair)
     if not theorem and blocked is None:
         raise BadTokens(f"{file}: nothing is proved, and nothing is said to block it")
-    proved: Any = theorem or None
-    return ConvergenceProof(
-        tokens,
-        np.asarray(found["head"], np.float64),
-        np.asarray(found["W"], np.float64),
-        str(found["optimizer"]),
-        float(found["lr"]),
-        str(found["loss"]),
-        alpha,
-        proved,
-        _part(found, "constants."),
-        _part(found, "witness."),
-        found.get("direction"),
-        float(found["longest_step"]),
-        int(found["float_steps"]),
-        blocked,
-    )
+    return {
+        "tokens": tokens,
+        "head": np.asarray(found["head"], np.float64),
+        "W": np.asarray(found["W"], np.float64),
+        "optimizer": str(found["optimizer"]),
+        "lr": float(found["lr"]),
+        "loss": str(found["loss"]),
+        "selection": alpha,
+        "theorem": theorem or None,
+        "constants": _part(found, "constants."),
+        "witness": _part(found, "witness."),
+        "direction": found.get("direction"),
+        "longest_step": float(found["longest_step"]),
+        "float_steps": int(found["float_steps"]),
+        "blocked": blocked,
+    }
 
 
 def _part(found: dict[str, Any], prefix: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Rows and active sets depend on the selection alone and are kept; a proof for ano
 run costs a few milliseconds. `Prover` has the tube, the cone and the loss level of gradient
 descent, `PowerProver` the power cone of mirror descent; `prover_for` chooses between them. Where
 there is no proof, `Blocked` says what blocks it: a row without margin, a row that pulls the wrong
-way, the step, or an inequality, and about which norm of W would do.
+way, the step, or an inequality.
 
 `proof_of_convergence` proves one W; `proved_since` finds the first record of a run with a proof,
 and `until_proved` is a stop for `train`. A run is covered where its model has W as its one block
@@ -26,13 +26,12 @@ from attsvm._utils.arrays import Floats, Ints, detached, numbers, vector
 from attsvm._utils.expected import number, shown, whole_instance
 from attsvm.certificate import Certificate
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
-from attsvm.norms.entrywise import power_norm
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import Certificates, solve
 from attsvm.theory.convergence import power_cone, theorems
-from attsvm.theory.convergence.power_cone import PowerAxis, PowerConeConstants
+from attsvm.theory.convergence.power_cone import PowerAxis
 from attsvm.theory.convergence.proof import Blocked, ConvergenceProof, Theorem, unsupported
 from attsvm.theory.convergence.rows import (
     Active,
@@ -202,10 +201,8 @@ class Prover:
                 if found is None and only in (None, name):
                     found = by(scaled, at)
             if found is None:
-                blocked = Blocked("no inequality holds")
-                if explain:
-                    blocked = replace(self._blocked(scaled, at), norm=self._enough(scaled, at))
-                found = {"blocked": blocked}
+                none = Blocked("no inequality holds")
+                found = {"blocked": self._blocked(scaled, at) if explain else none}
         return self._made(W, alpha, at, found)
 
     def _made(
@@ -290,33 +287,27 @@ class Prover:
             factor = float(tried[last + 1] / tried[last]) if last + 1 < len(tried) else 1.0
         return max(low, self.lr)
 
-    def _cones(self, W: Floats, at: Geometry) -> ConeConstants | None:
-        """The cones round the axis that hold W; None where there is none to try."""
-        if at.axis is None:
-            return None
+    def _cone(self, W: Floats, at: Geometry) -> dict[str, Any] | None:
         rows: Any = at.rows
-        c, R = theorems.cone_of(at.axis, W)
+        axis = at.axis
+        if axis is None:
+            return None
+        c, R = theorems.cone_of(axis, W)
         cosines, size = theorems.cosines(c), self.steps(rows).size
         if not len(cosines):
             return None
-        return theorems.measure_cone(rows, at.axis, R, cosines, size, plain=self.plain)
-
-    def _cone(self, W: Floats, at: Geometry) -> dict[str, Any] | None:
-        found = self._cones(W, at)
-        if found is None or not found.fits.any():
+        found = theorems.measure_cone(rows, axis, R, cosines, size, plain=self.plain)
+        j = found.best
+        if not found.fits[j]:
             return None
-        rows: Any = at.rows
-        axis, unit = at.axis, rows.unit
-        c, R = theorems.cone_of(axis, W)
-        j = int(np.where(found.fits, found.slope - found.turn, -np.inf).argmax())
-        asked = rows, axis, R, self.steps(rows).size, self.plain
+        asked = rows, axis, R, size, self.plain
         return {
             "theorem": "cone",
-            "constants": theorems.cone_claims(axis, found, j, R, c, unit),
+            "constants": theorems.cone_claims(axis, found, j, R, c, rows.unit),
             "witness": {
                 **_axis_witness(rows, at),
-                "c0": np.float64(found.c[j]),
-                "R": np.float64(R * unit),
+                "c0": np.float64(found.at[j]),
+                "R": np.float64(R * rows.unit),
             },
             "longest_step": theorems.longest_in_cone(found, j, self.lr, asked),
         }
@@ -382,38 +373,6 @@ class Prover:
         asked, had = found.need[j] * rows.unit**2, found.D[j] ** 2 * rows.unit**2
         return Blocked(f"the tube needs D² ≥ {asked:.3g} where D² = {had:.3g}")
 
-    def _holds(self, W: Floats, at: Geometry) -> bool:
-        """Whether the tube holds W, or where there is none a cone; not every radius is tried."""
-        if at.frame is None:
-            found = self._cones(W, at)
-            return found is not None and bool(found.fits.any())
-        steps = self.steps(at.frame.rows)
-        here = locate(at.frame, W, 0.0 if self.plain else steps.size)
-        D = theorems.radii(at.frame, here)
-        return len(D) > 0 and theorems.widest(at.frame, here, steps, D[::4]) is not None
-
-    def _enough(self, W: Floats, at: Geometry) -> float:
-        """About the norm at which W, moved along the limit's ray, is proved; nan if none is."""
-        rows, axis = at.rows, at.axis
-        if rows is None or axis is None:
-            return math.nan
-        ray = axis.W.mid if isinstance(axis, ConeAxis) else axis.W
-
-        def size(M: Floats) -> float:
-            return float(np.linalg.norm(M) if self.p == 2 else power_norm(M, self.p))
-
-        low, high = 0.0, math.inf
-        step = max(size(W) / size(ray), 1.0)
-        for _ in range(40):
-            tried = low + step if high == math.inf else 0.5 * (low + high)
-            if self._holds(W + tried * ray, at):
-                high = tried
-            else:
-                low, step = tried, step * 2
-            if high < math.inf and high - low <= 0.02 * high:
-                break
-        return size(W + high * ray) * rows.unit if high < math.inf else math.nan
-
 
 def whole_log2(unit: float) -> int:
     """The k of a power of two 2^k."""
@@ -462,27 +421,22 @@ class PowerProver(Prover):
     def theorems(self) -> dict[Theorem, Callable[[Floats, Geometry], dict[str, Any] | None]]:
         return {"power cone": self._power}
 
-    def _measured(self, W: Floats, at: Geometry, every: int = 1) -> PowerConeConstants | None:
-        """The cones that hold W, every so many of those tried; None where W is in none."""
+    def _measured(self, W: Floats, at: Geometry) -> ConeConstants | None:
+        """The cones that hold W; None where W is in none."""
         rows: Any = at.rows
         u, R = power_cone.locate(at.axis, W)
-        tried = power_cone.widths(u)[::every]
+        tried = power_cone.widths(u)
         if not len(tried) or not R > 0:
             return None
         return power_cone.measure_power(rows, at.axis, R, tried, self.lr, plain=self.plain)
-
-    def _holds(self, W: Floats, at: Geometry) -> bool:
-        found = self._measured(W, at, 3)
-        return found is not None and bool(found.fits.any())
 
     def _power(self, W: Floats, at: Geometry) -> dict[str, Any] | None:
         found = self._measured(W, at)
         if found is None or not found.fits.any():
             return None
         rows: Any = at.rows
-        axis = at.axis
+        axis, j = at.axis, found.best
         u, R = power_cone.locate(axis, W)
-        j = int(np.where(found.fits, found.slope - found.turn, -np.inf).argmax())
         held = axis.mu.hi > 0
         return {
             "theorem": "power cone",
@@ -491,10 +445,10 @@ class PowerProver(Prover):
                 "tight": rows.names(held.nonzero()[0]),
                 "mu": axis.mu.mid[held],
                 "axis": np.ldexp(axis.W, whole_log2(rows.unit)),
-                "u": np.float64(found.u[j]),
+                "u": np.float64(found.at[j]),
                 "R": np.float64(R * rows.unit),
             },
-            "longest_step": self._longest_power(rows, axis, R, found.u[j : j + 1]),
+            "longest_step": self._longest_power(rows, axis, R, found.at[j : j + 1]),
         }
 
     def _longest_power(self, rows: Rows, axis: PowerAxis, R: float, u: Floats) -> float:
@@ -521,8 +475,8 @@ class PowerProver(Prover):
         inward = found.slope >= found.turn
         # The narrowest cone in which the steps turn inward, or else the narrowest.
         j = int(inward.argmax())
-        if found.pulls[j].any():
-            k = int(np.where(found.pulls[j], at.axis.slack.lo, np.inf).argmin())
+        if found.blocked[j].any():
+            k = int(np.where(found.blocked[j], at.axis.slack.lo, np.inf).argmin())
             said = f"{rows.describe(k)} scores more than the kept token and may pull too strongly"
             if rows.pull.limit.lo[k] > 0:
                 said = f"the margins are too small to tell which way {rows.describe(k)} pulls"
@@ -534,7 +488,7 @@ class PowerProver(Prover):
                 f"{found.turn[j]:.3g}: the step {self.lr:.3g} is too long, or the norm too small"
             )
         return Blocked(
-            f"a margin may vanish in the cone 1 − c_p ≤ {found.u[j]:.3g}, the narrowest in which "
+            f"a margin may vanish in the cone 1 − c_p ≤ {found.at[j]:.3g}, the narrowest in which "
             "steps turn inward"
         )
 

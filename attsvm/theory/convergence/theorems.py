@@ -559,17 +559,32 @@ def scaled_axis(
 
 @dataclass(frozen=True, eq=False)
 class ConeConstants:
-    """The constants of g cones at once; `fits` says which are proved to be kept."""
+    """The constants of g cones at once; `fits` says which are proved to be kept.
 
-    c: Floats
+    at (g,): the cosine c₀ of each, or 1 − c₀ of a power cone; margin: the least margin in it;
+    blocked (g, K): the rows that may pull the wrong way.
+    """
+
+    at: Floats
     slope: Floats
     turn: Floats
     beta: Floats
     epsilon: Floats
     h: Floats
-    least_margin: Floats
+    margin: Floats
     blocked: Bools
     fits: Bools
+
+    @property
+    def best(self) -> int:
+        """The cone that is kept by most."""
+        return int(np.where(self.fits, self.slope - self.turn, -np.inf).argmax())
+
+    def claims(self, j: int, unit: float) -> dict[str, float]:
+        """The constants of cone j that every cone has, h in the units of the data."""
+        names = ("beta", "epsilon", "slope", "turn", "margin")
+        found = {"h": float(self.h[j]) * unit}
+        return found | {name: float(getattr(self, name)[j]) for name in names}
 
 
 def cone_of(axis: ConeAxis, W: Floats) -> tuple[float, float]:
@@ -663,16 +678,11 @@ def cone_claims(
 ) -> dict[str, float]:
     """The constants of cone j by name, in the units of the data."""
     return {
-        "c0": float(found.c[j]),
+        "c0": float(found.at[j]),
         "R": R * unit,
         "corr": c,
         "N": float(axis.N.hi) * unit,
-        "h": float(found.h[j]) * unit,
-        "beta": float(found.beta[j]),
-        "epsilon": float(found.epsilon[j]),
-        "slope": float(found.slope[j]),
-        "turn": float(found.turn[j]),
-        "margin": float(found.least_margin[j]),
+        **found.claims(j, unit),
         "over": axis.over,
         "tilt": axis.tilt,
         "wide": axis.wide,
@@ -684,7 +694,7 @@ def stretch(found: ConeConstants, j: int, R: float, axis: ConeAxis) -> float:
     h, turn = float(found.h[j]), float(found.turn[j])
     if h == 0 or turn == 0:
         return 1.0
-    most = R * (1 - float(found.beta[j])) / (h * float(found.c[j]) * (1 + axis.over))
+    most = R * (1 - float(found.beta[j])) / (h * float(found.at[j]) * (1 + axis.over))
     return min(float(found.slope[j]) / turn, most) * (1 - 1e-9)
 
 
@@ -694,7 +704,7 @@ def longest_in_cone(
     """The longest step with which cone j is kept: lr times the stretch, measured again, or lr."""
     rows, axis, R, h, plain = asked
     times = min(stretch(found, j, R, axis), 1e290 / lr)
-    again = measure_cone(rows, axis, R, found.c[j : j + 1], h * times, plain=plain)
+    again = measure_cone(rows, axis, R, found.at[j : j + 1], h * times, plain=plain)
     return lr * times if times >= 1 and bool(again.fits[0]) else lr
 
 

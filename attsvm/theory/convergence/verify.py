@@ -19,7 +19,7 @@ from attsvm.errors import AttsvmError
 from attsvm.theory.convergence import power_cone, theorems
 from attsvm.theory.convergence.power_cone import PowerAxis
 from attsvm.theory.convergence.proof import ConvergenceProof
-from attsvm.theory.convergence.prover import PowerProver, Prover, prover_for, whole_log2
+from attsvm.theory.convergence.prover import PowerProver, Prover, whole_log2
 from attsvm.theory.convergence.rows import NotVerified, Rows, TokenPull, verify_active
 from attsvm.theory.convergence.theorems import (
     ConeAxis,
@@ -29,8 +29,6 @@ from attsvm.theory.convergence.theorems import (
     locate,
     measure_level,
 )
-from attsvm.training.losses import loss_of
-from attsvm.training.optimizers import optimizer_of
 
 # Constants are functions of the witness; the order of sums may differ from machine to machine.
 _SAME = 1e-6
@@ -56,25 +54,15 @@ class Recheck(Result):
         )
 
 
-def verify_proof(proof: ConvergenceProof) -> Recheck:
-    """The verdict on a proof; one that claims nothing is not confirmed."""
-
-    def judge() -> Prover:
-        loss = loss_of(proof.loss)
-        return prover_for(optimizer_of(proof.optimizer), proof.tokens, proof.head, loss, proof.lr)
-
-    return recheck(proof, judge)
-
-
 @np.errstate(all="ignore")
-def recheck(proof: ConvergenceProof, judge: Callable[[], Prover]) -> Recheck:
-    """The verdict by the prover that `judge` makes of the proof's data."""
+def recheck(proof: ConvergenceProof) -> Recheck:
+    """The verdict on a proof; one that claims nothing is not confirmed."""
     if proof.theorem is None:
         return Recheck(False, "nothing is claimed to be proved")
     if not 0 < proof.lr < np.inf:
         return Recheck(False, f"no theorem covers the step {proof.lr}")
     try:
-        return _verified(judge(), proof)
+        return _verified(proof._prover(), proof)
     except (NotVerified, AttsvmError, KeyError, ValueError, TypeError, IndexError) as error:
         return Recheck(False, f"the witness cannot be used ({error})")
 

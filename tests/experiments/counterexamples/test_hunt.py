@@ -74,8 +74,7 @@ def test_a_fault_while_shrinking_keeps_what_was_found(part, fault, word):
     assert found.confirmation.proved and np.abs(found.drawn["x"]).tolist() == [[4.0]]
     assert "while shrinking" in found.note and word in found.note
     kept = Hunt(statement="sums", found=found)
-    assert kept.message.endswith(found.note)
-    assert Hunt.of_dict(kept.to_dict(), whole).found.note == found.note
+    assert kept.message.endswith(found.note) and kept.to_dict()["found"]["note"] == found.note
 
 
 def test_an_interrupt_while_shrinking_keeps_the_last_valid_candidate():
@@ -99,9 +98,9 @@ def test_a_hunt_that_is_killed_while_it_shrinks_has_written_what_it_found(tmp_pa
     monkeypatch.setattr(sys.modules[hunt.__module__], "shrink", killed)
     with pytest.raises(SystemExit):
         hunt(planted(), seed=1, out=tmp_path / "out")
-    kept = hunt(planted(), seed=1, out=tmp_path / "out")
-    assert kept.status == "found" and far_apart(kept.found.instance) > 0
-    assert "it is not shrunk, because the hunt was ended" in kept.message
+    kept = json.loads((tmp_path / "out/hunt.json").read_text())
+    assert kept["status"] == "found" and np.abs(kept["found"]["drawn"]["x"]).max() > 2.4
+    assert "it is not shrunk, because the hunt was ended" in kept["message"]
 
 
 def test_a_fault_in_an_earlier_block_keeps_what_a_later_one_found(monkeypatch):
@@ -121,7 +120,7 @@ def test_a_fault_in_an_earlier_block_keeps_what_a_later_one_found(monkeypatch):
         assert hunt(planted(), engine=pool).found.drawn["x"].tolist() == [[3.0]]
 
 
-QUICK = ("every-input-tight", "proposition-2", "weak-order")
+QUICK = ("least-norm", "proposition-2", "weak-order")
 
 
 @pytest.mark.parametrize(
@@ -169,23 +168,9 @@ def test_without_an_exact_check_it_is_a_candidate():
     assert seen.message.startswith("candidate after")
 
 
-def test_a_hunt_goes_on_where_it_stopped(tmp_path):
-    safe = planted(violation=lambda one: -1.0 - float(abs(one["x"]).max()))
-    hunt(safe, instances=1000, out=tmp_path / "parts")
-    hunt(safe, instances=4000, out=tmp_path / "parts")
-    hunt(safe, instances=4000, out=tmp_path / "whole")
-    first, second = (
-        json.loads((tmp_path / k / "hunt.json").read_text()) for k in ("parts", "whole")
-    )
-    assert first.pop("seconds") > 0
-    assert second.pop("seconds") > 0
-    assert first == second
-    assert first["tried"] >= 4000
-
-
 def test_the_folder_has_what_was_found(tmp_path):
     out = tmp_path / "found"
-    seen = hunt("every-input-tight", out=out)
+    seen = hunt("least-norm", out=out)
     assert {p.name for p in out.iterdir()} == {
         "attsvm.json", "hunt.json", "instance.npz", "instance.py", "figure.svg", "figure.png",
     }  # fmt: skip
@@ -195,10 +180,9 @@ def test_the_folder_has_what_was_found(tmp_path):
     done = subprocess.run([sys.executable, out / "instance.py"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == seen.found.confirmation.says
-    again = hunt("every-input-tight", out=out)
-    assert again.tried == seen.tried  # found already: nothing is searched
-    saved = json.loads((out / "hunt.json").read_text())
-    assert Hunt.of_dict(saved, STATEMENTS["every-input-tight"]).to_dict() == seen.to_dict()
+    assert json.loads((out / "hunt.json").read_text())["message"] == seen.message
+    with pytest.raises(BadTokens, match="has a hunt already"):
+        hunt("least-norm", out=out)
 
 
 @pytest.mark.parametrize(
@@ -225,19 +209,10 @@ def test_bad_limits_are_refused(options):
         hunt("low-rank", **options)
 
 
-def test_another_hunt_in_the_folder_is_refused(tmp_path):
-    hunt("simplex-projection", instances=100, out=tmp_path / "a")
-    with pytest.raises(BadTokens, match=r"another statement .simplex-projection, not loss-infimum"):
-        hunt("loss-infimum", instances=100, out=tmp_path / "a")
-    with pytest.raises(BadTokens, match=r"another seed \(0, not 1\)"):
-        hunt("simplex-projection", instances=100, seed=1, out=tmp_path / "a")
-    (tmp_path / "a/hunt.json").write_text("{}")
-    with pytest.raises(BadTokens, match="no record of a hunt"):
-        hunt("simplex-projection", instances=100, out=tmp_path / "a")
-    (tmp_path / "b").mkdir()
-    (tmp_path / "b/letter.txt").touch()
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    (tmp_path / "letter.txt").touch()
     with pytest.raises(BadTokens, match="holds other files"):
-        hunt("simplex-projection", instances=100, out=tmp_path / "b")
+        hunt("simplex-projection", instances=100, out=tmp_path)
 
 
 @pytest.mark.slow
@@ -252,28 +227,6 @@ def test_processes_give_what_one_gives(name, tmp_path):
     assert alone.pop("seconds") > 0
     assert shared.pop("seconds") > 0
     assert alone == shared
-
-
-@pytest.mark.slow
-def test_a_killed_hunt_goes_on(tmp_path):
-    out = tmp_path / "killed"
-    command = [sys.executable, "-m", "attsvm", "hunt", "simplex-projection", "--out", str(out)]
-    written = 0.0
-    for _ in range(3):
-        process = subprocess.Popen([*command, "--seconds", "600"])
-        record = out / "hunt.json"
-        while process.poll() is None and not (record.exists() and record.stat().st_mtime > written):
-            time.sleep(0.1)
-        process.kill()
-        process.wait()
-        written = record.stat().st_mtime
-    (out / ".attsvm-left.part").touch()  # what a kill in the middle of a write leaves
-    tried = json.loads(record.read_text())["tried"]
-    hunt("simplex-projection", instances=tried + 4000, out=out)
-    hunt("simplex-projection", instances=tried + 4000, out=tmp_path / "whole")
-    first, second = (json.loads((k / "hunt.json").read_text()) for k in (out, tmp_path / "whole"))
-    assert first | {"seconds": 0} == second | {"seconds": 0}
-    assert not list(out.glob(".*"))
 
 
 def test_the_example_finds_nothing_and_then_three_tokens_on_a_line(capsys, monkeypatch):
@@ -310,24 +263,13 @@ def test_the_list_has_every_statement(run):
 
 
 def test_what_is_found_is_printed_as_one_object(run, tmp_path):
-    found = run("hunt", "every-input-tight", "--json", "--out", tmp_path / "found")
+    found = run("hunt", "least-norm", "--json", "--out", tmp_path / "found")
     assert found.code == 0
     report = found.report
     assert report["status"] == "found"
     assert report["found"]["confirmed"] is True
     assert report["found"]["instance"]["X"]
     assert (tmp_path / "found/instance.npz").exists()
-
-
-def test_nothing_found_is_said_in_a_sentence(run):
-    found = run("hunt", "order-signs", "--instances", 300)
-    assert found.code == 0
-    assert "no counterexample among" in found.out
-
-
-def test_the_id_of_a_claim_with_one_statement_is_hunted(run):
-    found = run("hunt", "B.low-rank", "--instances", 50, "--json")
-    assert found.code == 0 and found.report["statement"] == "low-rank"
 
 
 def test_a_statement_of_ones_own(run, own, tmp_path):

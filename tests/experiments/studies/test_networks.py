@@ -60,7 +60,6 @@ def test_the_best_rate_of_a_method_that_does_not_collapse_is_taken():
                      (0.4, 1, True)]  # fmt: skip
     assert rows["seed"].tolist() == [0, 0, 1, 1]
     assert set(rows["rate"]) == {0.4} and set(rows["tried"]) == {3}
-    assert set(rows["tuning_collapsed"]) == {1}
     other = network_rows(Group((0,)), "b", plan, train)
     assert set(other["rate"]) == {0.4} and set(other["tried"]) == {0}
     later = network_rows(Group((0,)), "a", {**plan, "first_rate": 1}, train)

@@ -58,7 +58,7 @@ def test_the_slope_of_the_gradient_is_at_most_smoothness(seed):
 def test_each_run_of_a_stack_takes_its_own_step():
     pairs = [drawn((3, 4, 5), seed) for seed in range(3)]
     stack, heads = [t for t, _ in pairs], np.stack([v for _, v in pairs])
-    _, starts = random_starts(range(3), (3, 4, 5), widest=2.0, start=0)
+    starts = random_starts(range(3), (3, 4, 5), widest=2.0, start=0)
     found = own_descent(stack, heads, starts, steps=50)
     for b, (tokens, v) in enumerate(pairs):
         W, lr = starts[b], 1 / smoothness(tokens, v)
@@ -70,10 +70,9 @@ def test_each_run_of_a_stack_takes_its_own_step():
 
 
 def test_a_random_start_depends_on_its_seed_alone():
-    sizes, starts = random_starts([4, 5], (3, 4, 5), widest=2.0, start=1)
-    alone, start = random_starts([5], (3, 4, 5), widest=2.0, start=1)
-    assert sizes[1] == alone[0] and (starts[1] == start[0]).all()
-    assert ((sizes >= 0) & (sizes <= 2.0)).all() and sizes[0] != sizes[1]
+    starts = random_starts([4, 5], (3, 4, 5), widest=2.0, start=1)
+    alone = random_starts([5], (3, 4, 5), widest=2.0, start=1)
+    assert (starts[1] == alone[0]).all() and (starts[0] != starts[1]).all()
 
 
 def test_other_scores_are_equal_to_the_last_bit():
@@ -118,10 +117,10 @@ def test_a_contradicting_start_follows_a_leading_subset():
     found = 0
     for seed in range(12):
         tokens, v = equal_scored((2, 2, 2), seed)
-        leads, start = contradicting_start(tokens, v)
-        assert leads == bool(leading_subsets(tokens, v))
+        start = contradicting_start(tokens, v)
         if np.isnan(start).any():
             continue
+        assert leading_subsets(tokens, v)
         found += 1
         X, z = np.asarray(tokens.X), tokens.queries
         logits = np.einsum("ntd,de,ne->nt", X, start, z)

@@ -5,7 +5,7 @@ import numpy as np
 from attsvm.experiments.studies.d.figure_2 import CURVES, PUBLISHED, published
 from attsvm.experiments.studies.shared import sentence_runs as shared
 from attsvm.experiments.study import EXAMPLE
-from attsvm.experiments.table import as_frame
+from attsvm.experiments.table import as_frame, check_columns
 
 
 def _table(seeds):
@@ -13,7 +13,7 @@ def _table(seeds):
     for seed in seeds:
         rows.add(seed, {"inside": seed != 2, "gap": 1e-9 * seed})
         rows.curve(seed, "loss", [0, 10], [seed, seed / 2])
-    return as_frame(rows.columns())
+    return as_frame(check_columns(rows, "it", 0))
 
 
 def test_numbers_and_curves_of_a_long_table():
@@ -36,7 +36,7 @@ def test_runs_are_thinned_with_both_ends():
     rows = shared.LongTable()
     steps = np.arange(500)
     rows.run(0, steps, {"norm": 2.0 * steps})
-    found = rows.columns()
+    found = check_columns(rows, "it", 0)
     assert len(found["x"]) == shared.MOST
     assert found["x"][[0, -1]].tolist() == [0, 499]
     assert np.array_equal(found["value"], 2 * found["x"])

@@ -7,23 +7,16 @@ from attsvm import Sentences, proof_of_convergence, train
 from attsvm.datasets.sentences import closed, paper_example, realizable, unconfused
 from attsvm.experiments.group import selected_by
 from attsvm.experiments.studies.a.loss_transients import limit_lead
+from attsvm.experiments.studies.b.multi_token import instances, off_sum, problems
 from attsvm.experiments.studies.beyond.basins_by_proof import StartPlane, limit_room
 from attsvm.experiments.studies.d.generalization_on_unseen import mixed
-from attsvm.experiments.studies.shared.majority import chance, mostly
 from attsvm.experiments.studies.shared.published import factored_run, plain_run, published_stack
 from attsvm.experiments.studies.shared.random_instances import attention
 from attsvm.experiments.studies.shared.sentence_runs import inside
-from attsvm.experiments.studies.shared.staying_tokens import instances, off_sum, problems
+from attsvm.experiments.study import mostly
 from attsvm.next_token.order import orders
 from attsvm.solvers import solve as front
 from attsvm.theory.optima import local_optima
-
-
-def test_chance_of_fair_coins():
-    assert chance(5, 5) == 1 / 32
-    assert chance(0, 5) == 1
-    assert chance(1, 2) == 0.75
-    assert np.isnan(chance(0, 0))
 
 
 @pytest.mark.parametrize(

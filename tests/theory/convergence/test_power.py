@@ -260,8 +260,8 @@ def test_far_from_the_direction_the_reason_is_said():
     W = solution(tokens, alpha, 3.0) * 50 + rng.standard_normal((10, 10))
     proof = attsvm.proof_of_convergence(tokens, W, head=v, optimizer="nmirror:3", lr=0.1)
     assert not proof.proved
-    assert proof.blocked.norm > 50
-    again = W + solution(tokens, alpha, 3.0) * 2 * proof.blocked.norm
+    assert "which way token" in proof.blocked.reason and proof.blocked.row is not None
+    again = W + solution(tokens, alpha, 3.0) * 1e4
     assert attsvm.proof_of_convergence(tokens, again, head=v, optimizer="nmirror:3", lr=0.1).proved
 
 
@@ -306,7 +306,7 @@ def test_large_exponents(scale, p):
     W = attsvm.solve(attsvm.Problem.of(tokens, best)).W * 1e4
     for optimizer in ("mirror", "nmirror"):
         proof = attsvm.proof_of_convergence(tokens, W, head=v, optimizer=f"{optimizer}:{p}")
-        assert proof.proved or np.isfinite(proof.blocked.norm) or proof.blocked.row is not None
+        assert proof.proved or proof.blocked.row is not None, proof.message
         assert "c_p is 2" not in proof.message
 
 

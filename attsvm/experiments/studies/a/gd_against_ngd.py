@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from attsvm.experiments.group import Group
 from attsvm.experiments.studies.shared.example_starts import example_starts
-from attsvm.experiments.study import Found, Premises, Study, Table, at_most, equals
+from attsvm.experiments.study import Checks, Premises, Study, Table, at_most, equals
 
 
 def measure(group: Group) -> dict[str, Any]:
@@ -21,7 +20,7 @@ def measure(group: Group) -> dict[str, Any]:
     others[:, np.arange(tokens.n), best] = -np.inf
     off = np.logaddexp.reduce(others, axis=2) - np.logaddexp.reduce(logits, axis=2)
     return {
-        "seed": np.full(len(p), group.seeds[0]),
+        "seed": group.seeds[0],
         "step": group.path.steps,
         "norm": np.linalg.norm(p, axis=1),
         "log_off": np.logaddexp.reduce(off, axis=1) - np.log(tokens.n),
@@ -44,7 +43,7 @@ def _slope(x: Any, y: Any) -> float:
 APART = 0.01
 
 
-def checks(table: Table, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Checks:
     """Late ‖p‖ is straight in t and not in log t under ngd, and the other way round under gd.
 
     The margins grow with ‖p‖, so that attention off the best tokens falls exponentially in t under
@@ -102,7 +101,6 @@ STUDY = Study(
         "log": "xy",
         "ylabel": "‖p‖",
     },
-    reference="tarzanagh2023maxmargin",
     theorem="notebook",
     size="as published, run on from 200 steps to 20,000",
     published=True,

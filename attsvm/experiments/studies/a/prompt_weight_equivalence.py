@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from attsvm.api import train
 from attsvm.datasets.instances import sphere_arrays
 from attsvm.experiments.group import Drawn, Group
-from attsvm.experiments.study import Found, Premises, Study, Table, at_most
+from attsvm.experiments.study import Checks, Premises, Study, Table, at_most
 from attsvm.problem.tokens import Tokens
 
 
@@ -53,7 +53,7 @@ def measure(group: Group, lr: float, steps: int) -> dict[str, Any]:
     }
 
 
-def checks(table: Table, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Checks:
     """W a = q and W = q aᵀ/‖a‖² at every record, to rounding."""
     yield at_most("largest relative distance of W a from q", table.distance_of_Wa.max(), 1e-12)
     yield at_most("largest relative distance of W from q aᵀ/‖a‖²", table.distance_of_W.max(), 1e-12)
@@ -86,5 +86,4 @@ STUDY = Study(
         "ylabel": "relative distance",
         "title": "Weight and prompt, step for step",
     },
-    reference="tarzanagh2023maxmargin",
 )

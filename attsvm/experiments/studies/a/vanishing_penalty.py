@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.certificate import Certificate
-from attsvm.experiments.group import Group
+from attsvm.experiments.group import Group, Parts
 from attsvm.experiments.studies.a.regularization_path import (
     FIGURE,
     SIZE,
@@ -23,12 +23,12 @@ from attsvm.experiments.studies.shared.prompt_paths import (
     PromptMeasures,
     prompt_measures,
 )
-from attsvm.experiments.study import Found, Table, at_most, equals
+from attsvm.experiments.study import Checks, Table, at_most, equals
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.regularization_path.paths import regpath
 
 
-def penalized(group: Group, penalties: Sequence[float], loss: str = "logistic") -> dict[str, Any]:
+def penalized(group: Group, penalties: Sequence[float], loss: str = "logistic") -> Parts:
     """The least loss plus λ‖p‖²/2; digits: −log₁₀ λ."""
     lam = np.array(penalties)
 
@@ -53,8 +53,8 @@ def penalized(group: Group, penalties: Sequence[float], loss: str = "logistic") 
             "above": np.max(above, axis=0) / sizes**2 * 2,
         }
 
-    digits = np.tile(-np.log10(lam), len(group))
-    return {**path_rows(group, "penalty", penalties, point), "digits": digits}
+    parts = path_rows(group, "penalty", penalties, point)
+    return [{**part, "digits": -np.log10(lam)} for part in parts]
 
 
 def _objective(found: PromptMeasures, p: Floats, penalties: Floats) -> Floats:
@@ -62,7 +62,7 @@ def _objective(found: PromptMeasures, p: Floats, penalties: Floats) -> Floats:
     return np.exp(found.log_excess - np.log(penalties)) + (p**2).sum(axis=1) / 2
 
 
-def penalty_checks(table: Table, thresholds: Any) -> Iterator[Found]:
+def penalty_checks(table: Table, thresholds: Any) -> Checks:
     """Directions, losses and stationarity at every penalty."""
     inside = table[table.separable].set_index("seed")
     last = inside[inside.penalty == table.penalty.min()]
@@ -94,7 +94,7 @@ STUDY = path_study(
     group=2,
     measure=penalized,
     checks=penalty_checks,
+    gap=1e-9,
     quick={"seeds": 2, "run": {"penalties": [1e-2, 1e-8, 1e-300]}},
     figure={**FIGURE, "x": "digits", "xlabel": "−log₁₀ of the penalty λ"},
-    reference="tarzanagh2023maxmargin",
 )

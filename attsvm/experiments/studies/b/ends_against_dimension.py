@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from attsvm.api import train
 from attsvm.certificate import Certificate
-from attsvm.experiments.group import Group
+from attsvm.experiments.group import Group, Parts
 from attsvm.experiments.studies.shared.published_shares import (
     DIMENSIONS_5,
     FIGURE_5,
@@ -24,8 +24,7 @@ from attsvm.experiments.studies.shared.published_shares import (
 )
 from attsvm.experiments.studies.shared.random_instances import attention
 from attsvm.experiments.studies.shared.spaced_instances import picks, weights_at
-from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
-from attsvm.norms import norm_of
+from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, equals
 from attsvm.problem.selection import Selection
 from attsvm.theory.landscape import all_tight
 from attsvm.theory.optima import verdict_on
@@ -45,7 +44,7 @@ TIGHT = 1.1
 DRAWN, LAST = 1000, 2000
 
 
-def measure(group: Group, model: str, d: int, long: int, long_in: Sequence[int]) -> dict[str, Any]:
+def measure(group: Group, model: str, d: int, long: int, long_in: Sequence[int]) -> Parts:
     """Where each run stands early, when it is drawn and at its end; in some dimensions W is trained
     longer as well."""
     read = [302, DRAWN, LAST]
@@ -76,7 +75,7 @@ def measure(group: Group, model: str, d: int, long: int, long_in: Sequence[int])
                 "all_tight": all_tight(best[b]) is True,
                 "gap": max(solved, default=np.nan),
             })  # fmt: skip
-    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return rows
 
 
 def _average(certificate: Certificate) -> float:
@@ -104,7 +103,7 @@ def cells(table: Table, *, certified: bool) -> list[ShareCell]:
     return out
 
 
-def checks(table: Table, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Checks:
     """Both readings against every bar; shares rise to one; late runs leave what is not local."""
     strict, read = (cells(table, certified=c) for c in (True, False))
     certified, attended = apart(strict), apart(read)
@@ -140,14 +139,11 @@ def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     astray = last[(last.model == "weight") & last.all_tight & last.local_end & ~last.global_end]
     yield equals("instances with every margin surely tight that end at other tokens than the best",
                  len(astray), 0)  # fmt: skip
-    gap = table.gap.max()
-    yield at_most("largest certified gap", gap, norm_of("nuclear").tolerance)
     count, dimensions = table.seed.nunique(), table.d.nunique()
     yield Premises(
         count * dimensions,
         f"{count} instances in each of {dimensions} dimensions, {INSTANCES} published ones; beyond "
         f"chance, with certified ends: {listed(certified)}; with attention: {listed(attended)}",
-        gap,
     )
 
 
@@ -174,6 +170,7 @@ STUDY = Study(
     group=25,
     measure=measure,
     checks=checks,
+    gap=1e-6,
     # All published ones are 1 at d = 40: at most one in twenty is short of it.
     thresholds={"ends": 0.95, "B.1": 0.95, "late": 2.0},
     quick={
@@ -194,12 +191,10 @@ STUDY = Study(
         "ylabel": "share of runs at step 1,000 (not local: undecided)",
     },
     differs="v1 does not state the number of steps, the start, or what 'not local' means. By a "
-    "certificate bars of d = 2 and 3 differ: of runs on W 18 % and 0.6 % of 500 are not local, "
-    "published are 63 % and 17 %. The published bars fit runs that are undecided: after 1,000 "
-    "steps, which the released code draws, some input has less than 0.999 of its attention on one "
-    "token. With this reading, found by trying, no bar differs. Most such runs do select locally "
-    "optimal tokens.",
-    reference="tarzanagh2023svm",
+    "certificate bars of d = 2 and 3 differ (of 500 runs on W 18 % and 0.6 % are not local, "
+    "published are 63 % and 17 %). No bar differs if 'not local' means that after 1,000 steps, "
+    "which the released code draws, some input has less than 0.999 of its attention on one token; "
+    "this reading was found by trying.",
     theorem="v1, Figure 5",
     size="100 of 500 instances",
 )

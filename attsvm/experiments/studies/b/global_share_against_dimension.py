@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -20,7 +20,7 @@ from attsvm.experiments.studies.shared.published_shares import (
     listed,
     rise,
 )
-from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
+from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, equals
 
 KEYS = ["model", "size", "d"]
 
@@ -67,7 +67,7 @@ def _changes(table: Table, falls_at: Sequence[int]) -> tuple[list[float], list[f
     return rises, falls
 
 
-def checks(table: Table, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Checks:
     """Shares rise to one with d and fall with n; factors against W; every cell against v1."""
     every = cells(table)
     other = apart(every)
@@ -146,7 +146,6 @@ STUDY = Study(
     differs="The number of steps and the start are not stated in v1: 2,000 steps and entries "
     "uniform in ±1/√d are those of the released code of the averaged runs. All gradients here are "
     "exact, and there is no ridge.",
-    reference="tarzanagh2023svm",
     theorem="v1, Figure 6",
     size="100 of 500 instances",
 )

@@ -1,102 +1,139 @@
-"""B: descent started near a max-margin direction stays there exactly if it is locally optimal."""
+"""B: descent started near a max-margin direction stays there exactly if it is locally optimal.
+
+v1's cone of a locally optimal selection α with a tight token in every input, T_i its tight tokens:
+
+    Θ = 1/‖W^mm‖,   A = max ‖x_it z_iᵀ‖/Θ,   δ = ½ min (x_it − x_iτ)ᵀ W^mm z_i, t ∈ T_i, τ ∉ T_i
+    μ = ⅛ (min(½, δ)/A)²,   R = (max(2, 1/δ)/Θ) log(64 T Γ A/γ_gap)
+    C = {W : cos(W, W^mm) ≥ 1 − μ, ‖W‖ ≥ R}
+
+with Γ the largest difference of two scores of an input and γ_gap the least by which a kept token
+beats a tight one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
-from attsvm.experiments.group import Group, cosine
+from attsvm.certificate import Certificate
+from attsvm.experiments.group import Group, Parts, cosine
 from attsvm.experiments.studies.shared.local_cones import ConeRun, cone_runs
-from attsvm.experiments.studies.shared.stated_cone import (
-    StatedCone,
-    cone_as_stated,
-    least_proved,
-    plain_prover,
-)
-from attsvm.experiments.study import Found, Premises, Study, Table, at_most, equals, info
-from attsvm.norms import norm_of
+from attsvm.experiments.studies.shared.plain_descent import proved_end, smoothness
+from attsvm.experiments.study import Checks, Premises, Study, Table, at_most, equals
+from attsvm.problem.tokens import Tokens
 from attsvm.theory.convergence.prover import prover
-
-_BLANK: dict[str, Any] = {
-    "off": np.nan, "kept": False, "stayed": False, "gap": np.nan, "stated_radius": np.nan,
-    "proved_edge": np.nan, "unproved": False, "step": -1, "away": np.nan, "first": False,
-    "late": False,
-}  # fmt: skip
+from attsvm.theory.optima import score_gaps
 
 
-def measure(group: Group, edges: int, stated_steps: int, stated_lr: float = 0.05) -> dict[str, Any]:
+@dataclass(frozen=True, eq=False)
+class StatedCone:
+    """μ and R of one selection, W^mm (d, dq), and the starts (e, d, dq) on the cone's edge."""
+
+    mu: float
+    radius: float
+    best: Floats
+    toward: Floats
+
+    def edge(self) -> Floats:
+        """Starts (e, d, dq) of norm R on the edge of the cone."""
+        c = 1 - self.mu
+        unit = self.best / np.linalg.norm(self.best)
+        return self.radius * (c * unit + np.sqrt(1 - c * c) * self.toward)
+
+
+def cone_as_stated(
+    tokens: Tokens, v: Floats, alpha: Ints, best: Certificate, *, edges: int, seed: int
+) -> StatedCone | None:
+    """The cone of a selection; None where an input has no tight token, for which none is stated.
+
+    The first starts lean to the better-scoring tokens, one each, the others anywhere.
+    """
+    if best.W is None:
+        return None
+    rows, tight = best.problem.rows, best.tight.tight
+    if not all(tight[rows[:, 0] == i].any() for i in range(tokens.n)):
+        return None
+    gaps = score_gaps(tokens, alpha, v)[0][rows[:, 0], rows[:, 2]]
+    scores, W = tokens.scores(v), np.asarray(best.W)
+    norm = float(np.linalg.norm(W))
+    delta = 0.5 * float((best.margins - 1)[~tight].min(initial=np.inf))
+    sizes = np.linalg.norm(np.asarray(tokens.X), axis=2) * np.linalg.norm(
+        tokens.queries, axis=1, keepdims=True
+    )
+    A = float(sizes.max()) * norm
+    widest = float((scores.max(axis=1) - scores.min(axis=1)).max())
+    ratio = 64 * tokens.T * widest * A / float(gaps[tight].min())
+    better = np.flatnonzero(gaps < 0)[:edges]
+    draw = np.random.default_rng(seed)
+    toward = draw.standard_normal((edges, *W.shape))
+    D, z = best.problem.differences(better), best.problem.queries[best.problem.query[better]]
+    toward[: len(better)] = -np.einsum("ki,kj->kij", D, z)
+    toward -= np.einsum("eij,ij->e", toward, W)[:, None, None] * W / norm**2
+    toward /= np.linalg.norm(toward, axis=(1, 2), keepdims=True)
+    return StatedCone(
+        0.125 * (min(0.5, delta) / A) ** 2,
+        max(2.0, 1 / delta) * norm * float(np.log(ratio)),
+        W,
+        toward,
+    )
+
+
+def measure(group: Group, edges: int, stated_steps: int, stated_lr: float = 0.05) -> Parts:
     """Normalized descent from near the certified direction of every feasible selection.
 
-    Rows "selection" are of one run each; of locally optimal ones with a cone in v1 its R and the
-    least norm with a proof for a start on its edge; unproved: there is none after all. Rows
-    "record" are 1 − cosine at a step. Rows "edge" are of one start each on the edge of v1's cone:
-    whether it is proved to converge (first), its end is (late) or its tokens are kept.
+    Rows "selection" are of one run each, stated: whether v1 has a cone for it. Rows "record" are
+    1 − cosine at a step. Rows "edge" are of one start each on the edge of v1's cone: whether it is
+    proved to converge (first), its end is (late) or its tokens are kept.
     """
     draws = [np.random.default_rng([group.run["start"], seed]) for seed in group.seeds]
     runs = cone_runs(group, draws, model="weight", margin=100.0, records=40)
     rows: list[dict[str, Any]] = []
     stated: list[tuple[ConeRun, StatedCone]] = []
     for run in runs:
-        base = {**_BLANK, "seed": group.seeds[run.place], **run.about}
+        base = {"seed": group.seeds[run.place], **run.about}
         known = None
         if run.local is True:
             known = cone_as_stated(
                 *run.pair, run.alpha, run.best, edges=edges, seed=group.run["start"]
             )
         stated += [] if known is None else [(run, known)]
-        more = {} if known is None else _proved_from(run, known)
-        rows.append({**base, "row": "selection", **run.end, **more})
+        rows.append({**base, "row": "selection", "stated": known is not None, **run.end})
         rows += [{**base, "row": "record", "step": step,
                   "away": max(1 - cosine(M, run.best), 1e-9)}
                  for step, M in zip(run.steps, run.W, strict=True)]  # fmt: skip
-    ends = _edge_rows(stated, edges, lr=stated_lr, steps=stated_steps)
-    rows += [{**_BLANK, "seed": group.seeds[place], **end} for place, end in ends]
-    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
-
-
-def _proved_from(run: ConeRun, stated: StatedCone) -> dict[str, Any]:
-    """v1's radius, and the least norm at which a start on the edge of its cone is proved."""
-    made = plain_prover(*run.pair)
-    edge, unproved = least_proved(made, stated), False
-    if np.isfinite(edge):
-        there = made.prove(stated.edge(edge * (1 + 1e-9))[0], explain=False)
-        unproved = not (there.proved and bool((there.selection == run.alpha).all()))
-    return {"stated_radius": stated.radius, "proved_edge": edge, "unproved": unproved}
+    return rows + _edge_rows(group, stated, edges, lr=stated_lr, steps=stated_steps)
 
 
 def _edge_rows(
-    stated: list[tuple[ConeRun, StatedCone]], edges: int, *, lr: float, steps: int
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Normalized descent from starts on the edges of v1's cones: (place of the instance, row)."""
+    group: Group, stated: list[tuple[ConeRun, StatedCone]], edges: int, *, lr: float, steps: int
+) -> Parts:
+    """Normalized descent from starts on the edges of v1's cones."""
     if not stated:
-        return
+        return []
     path = train(
         [run.pair[0] for run, _ in stated for _ in range(edges)],
         head=np.repeat(np.stack([run.pair[1] for run, _ in stated]), edges, axis=0),
         lr=lr, steps=steps, init={"W": np.concatenate([c.edge() for _, c in stated])},
     )  # fmt: skip
-    W = path.weights["W"][-1]
-    for k, (run, known) in enumerate(stated):
-        (tokens, v), made = run.pair, plain_prover(*run.pair)
-        late = prover(tokens, head=v, optimizer="ngd", lr=lr)
-        for b, start in enumerate(known.edge(), k * edges):
-            proof = made.prove(start, explain=False)
-            yield (
-                run.place,
-                {
-                    **run.about,
-                    "row": "edge",
-                    "kept": run.selects(W[b]),
-                    "first": proof.proved and bool((proof.selection == run.alpha).all()),
-                    "late": late.prove(W[b], explain=False).proved,
-                },
-            )
+    rows, ends = [], iter(path.weights["W"][-1])
+    for run, known in stated:
+        tokens, v = run.pair
+        plain, late = 1 / smoothness(tokens, v), prover(tokens, head=v, optimizer="ngd", lr=lr)
+        for start, W in zip(known.edge(), ends, strict=False):
+            rows.append({
+                "seed": group.seeds[run.place], **run.about, "row": "edge",
+                "kept": run.selects(W),
+                "first": proved_end(tokens, v, start, plain, best=run.alpha) == "best",
+                "late": late.prove(W, explain=False).proved,
+            })  # fmt: skip
+    return rows
 
 
-def checks(table: Table, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Checks:
     """Locally optimal selections are kept in direction; all others are left."""
     runs = table[table.row == "selection"]
     yes, no = runs[runs.local == "yes"], runs[runs.local == "no"]
@@ -106,32 +143,21 @@ def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     yield equals("selections that are not locally optimal and are kept in direction",
                  no.stayed.sum(), 0)  # fmt: skip
     yield equals("selections that are not locally optimal and keep their tokens", no.kept.sum(), 0)
-    stated, edges = runs[runs.stated_radius.notna()], table[table.row == "edge"]
-    if len(stated):
-        yield from _stated_checks(stated, edges)
-    yield at_most("largest certified gap", runs.gap.max(), norm_of("frobenius").tolerance)
-    judged = len(yes) + len(no)
+    edges, judged = table[table.row == "edge"], len(yes) + len(no)
+    if len(edges):
+        yield equals("v1's cones: starts on the edge whose run leaves the tokens",
+                     (~edges.kept).sum(), 0)  # fmt: skip
+        # A proof at step 0 is of plain descent with η = 1/L_W; of the others the normalized run,
+        # which follows the same curves, is proved at its end.
+        unproved = ~edges["first"] & ~(edges.kept & edges.late)
+        yield equals("v1's cones: neither proved at the start nor at the end of the run",
+                     unproved.sum(), 0)  # fmt: skip
     yield Premises(
         judged,
         f"all {len(runs)} feasible selections of {runs.seed.nunique()} instances: {len(yes)} "
         f"locally optimal, {len(no)} not, {len(runs) - judged} undecided and not judged; "
-        f"{len(stated)} have a tight token in every input, and so a cone in v1",
-        runs.gap.max(),
+        f"{runs.stated.sum()} have a tight token in every input, and so a cone in v1",
     )
-
-
-def _stated_checks(stated: Table, edges: Table) -> Iterator[Found]:
-    """What the runs and the proofs say of v1's cones."""
-    yield equals("v1's cones: starts on the edge whose run leaves the tokens", (~edges.kept).sum(),
-                 0)  # fmt: skip
-    # A proof at step 0 is of plain descent with η = 1/L_W; of the others the normalized run,
-    # which follows the same curves, is proved at its end.
-    unproved = ~edges["first"] & ~(edges.kept & edges.late)
-    yield equals("v1's cones: neither proved at the start nor at the end of the run",
-                 unproved.sum(), 0)  # fmt: skip
-    yield info("v1's R over the least norm proved at its edge, median",
-               (stated.stated_radius / stated.proved_edge).median())  # fmt: skip
-    yield equals("least norms on file at which there is no proof", stated.unproved.sum(), 0)
 
 
 STUDY = Study(
@@ -150,6 +176,7 @@ STUDY = Study(
     group=6,
     measure=measure,
     checks=checks,
+    gap=1e-8,
     quick={"seeds": 6, "run": {"edges": 2, "stated_steps": 3000}},
     figure={
         "kind": "paths",
@@ -162,6 +189,5 @@ STUDY = Study(
         "ylabel": "1 − cosine to the direction started from",
         "title": "Selections by whether they are locally optimal",
     },
-    reference="tarzanagh2023svm",
     theorem="v1, Theorem 7",
 )

@@ -10,14 +10,14 @@ its rows in the span, and rank at most its dimension.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.experiments.group import Drawn, Group, gaps_of
-from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
+from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, equals
 from attsvm.norms import norm_of
 from attsvm.problem.tokens import Tokens
 
@@ -80,7 +80,7 @@ def _longer(W: Floats, P: Floats, norm: str, seed: int) -> float:
     return float(np.min(value(W @ P + B) / np.hypot(float(value(W @ P)), value(B))))
 
 
-def checks(table: Table, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Checks:
     """Rows in the span of the queries, rank at most its dimension, certified."""
     sure = table[table.certified]
     open_ = int((~table.certified & ~table.proved_infeasible).sum())
@@ -134,6 +134,5 @@ STUDY = Study(
         "xlabel": "dimension of the span of the queries",
         "ylabel": "rank of the solution",
     },
-    reference="tarzanagh2023svm",
     theorem="v1, Lemma 1",
 )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Ints
-from attsvm.experiments.group import Group
-from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
+from attsvm.experiments.group import Group, Parts, gaps_of
+from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
@@ -54,7 +54,7 @@ def _cells(
     return list(dict.fromkeys(cells))
 
 
-def measure(group: Group, part: str, attention: str, every: int) -> dict[str, Any]:
+def measure(group: Group, part: str, attention: str, every: int) -> Parts:
     """How many problems of each dataset are separable, and how many are proved not to be.
 
     Parts with many problems for each dataset take one seed in so many (`every`).
@@ -63,26 +63,23 @@ def measure(group: Group, part: str, attention: str, every: int) -> dict[str, An
         b for b, seed in enumerate(group.seeds) if part in ("random", "rows") or seed % every == 0
     ]
     posed = [_posed(part, attention, group.tokens[b], group.best[b]) for b in kept]
-    several = [p for problems in posed for p in problems]
-    solved = iter(solve_many(several) if part != "rows" else [])
+    solved = iter(solve_many([p for problems in posed for p in problems]) if part != "rows" else [])
+    n, T = group.tokens[0].X.shape[:2]
     rows = []
-    for problems in posed:
+    for b, problems in zip(kept, posed, strict=True):
         found = [next(solved) for _ in problems] if part != "rows" else []
         # A W with positive margins is the proof; how short it is does not matter here.
         can = [bool(np.isfinite(c.upper)) for c in found]
         proved = [c.proof == "exact" and not yes for c, yes in zip(found, can, strict=True)]
-        gaps = [float(c.gap) for c, yes in zip(found, can, strict=True) if yes]
-        rows.append((len(found), sum(can), sum(proved), max(gaps, default=np.nan)))
-    names = ("problems", "separable", "proved_not", "gap")
-    columns = zip(*rows, strict=True) if rows else ([] for _ in names)
-    n, T = group.tokens[0].X.shape[:2]
-    return {
-        "size": np.full(len(kept), f"n = {n}, T = {T} (bound {bound(n, T)})"),
-        "seed": np.array([group.seeds[b] for b in kept], dtype=np.int64),
-        **{name: np.array(values) for name, values in zip(names, columns, strict=True)},
-        "all_separable": np.array([count == can for count, can, *_ in rows], dtype=bool),
-        "independent": np.array([part != "rows" or _independent(p[0]) for p in posed], dtype=bool),
-    }
+        rows.append({
+            "size": f"n = {n}, T = {T} (bound {bound(n, T)})",
+            "seed": group.seeds[b],
+            "problems": len(found), "separable": sum(can), "proved_not": sum(proved),
+            "gap": np.nanmax(gaps_of(found)) if any(can) else np.nan,
+            "all_separable": all(can),
+            "independent": part != "rows" or _independent(problems[0]),
+        })  # fmt: skip
+    return rows
 
 
 def _posed(part: str, attention: str, tokens: Tokens, alpha: Ints) -> list[Problem]:
@@ -110,7 +107,7 @@ def _independent(problem: Problem) -> bool:
     return bool(len(s) == problem.m and s[-1] > _INDEPENDENT * s[0])
 
 
-def checks(table: Table, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Checks:
     """Nothing is infeasible from the bound on, and nothing feasible becomes infeasible; half the
     bound is enough more often than not; at small sizes every selection is solved."""
     parts = {part: rows.assign(can=rows.all_separable) for part, rows in table.groupby("part")}
@@ -193,6 +190,5 @@ STUDY = Study(
         "panels": "attention",
         "ylabel": "share of separable instances",
     },
-    reference="tarzanagh2023svm",
     theorem="v1, Theorems 1 and 8",
 )

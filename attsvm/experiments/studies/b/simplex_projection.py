@@ -12,7 +12,6 @@ At an s the gap q = max_t g_t − g·s of the gradient g = γ − 2λs bounds ho
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -21,10 +20,10 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.api import train
-from attsvm.experiments.group import Group
+from attsvm.experiments.group import Group, Parts
 from attsvm.experiments.statements.losses import best_attention
 from attsvm.experiments.studies.shared.random_instances import attention
-from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals
+from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.tokens import Tokens
 from attsvm.training.heads import Quadratic
 
@@ -99,7 +98,7 @@ def _projection(scores: Floats) -> Floats:
     return np.array(best_attention([Fraction(x) for x in scores], Fraction(1)), dtype=float)
 
 
-def measure(group: Group, T: int, clear: float, every: int) -> dict[str, Any]:
+def measure(group: Group, T: int, clear: float, every: int) -> Parts:
     """Counts in rationals on the draw of each seed, and plain descent on W from zero for each
     `every`-th: how far its end is from the projection (away) and may be by its gap (reach), and
     whether it keeps as many tokens as the projection, 2 to τ (right)."""
@@ -126,10 +125,10 @@ def measure(group: Group, T: int, clear: float, every: int) -> dict[str, Any]:
                 "reach": float(np.sqrt(max(g.max() - g @ s, 0.0))),
                 "right": count == int((best > 0).sum()) and 2 <= count <= tau,
             })  # fmt: skip
-    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return rows
 
 
-def checks(table: Table, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Checks:
     """The count in rationals on every draw; descent ends at the projection."""
     draws = table[table.part == "exact"]
     exact = draws[list(_COUNTS)].sum()
@@ -194,6 +193,5 @@ STUDY = Study(
         "xlabel": "distance that the gap of the end leaves",
         "ylabel": "distance of the end from the projection",
     },
-    reference="tarzanagh2023svm",
     theorem="v1, Lemma 6",
 )

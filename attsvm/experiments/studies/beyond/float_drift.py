@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from attsvm.api import train
-from attsvm.experiments.group import Group, cosine
+from attsvm.experiments.group import Group, Parts, cosine, thinned
 from attsvm.experiments.studies.shared.attending_runs import selected_problems, uniform_starts
 from attsvm.experiments.studies.shared.published import EPS, plain_run, published_family
-from attsvm.experiments.studies.shared.rows import stacked_columns, thinned
-from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most
+from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most
 from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.measures import correlation
 
@@ -20,7 +18,7 @@ from attsvm.theory.measures import correlation
 PLAIN = {"plain": 0.0, "plain with eps": EPS}
 
 
-def measure(group: Group, start: int) -> dict[str, Any]:
+def measure(group: Group, start: int) -> Parts:
     """The same start and step size in three arithmetics: a row per instance, run and record.
 
     cosine: to the solution of the tokens that the run selects at its end. apart: to the exact run.
@@ -53,10 +51,10 @@ def measure(group: Group, start: int) -> dict[str, Any]:
             }
             for b, seed in enumerate(group.seeds)
         ]
-    return stacked_columns(parts)
+    return parts
 
 
-def checks(table: Table, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Checks:
     """Exact: the certified direction. Plain: another one, or no way made beyond eps."""
     end = {name: rows for name, rows in table[table.step == table.step.max()].groupby("run")}
     length = {name: rows["size"].median() / rows.way.max() for name, rows in end.items()}

@@ -7,25 +7,46 @@ fixed by the theorems and by earlier runs on other draws (docs/convergence-evide
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy.stats import hypergeom
 
-from attsvm._utils.arrays import Floats
+from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate
-from attsvm.experiments.group import Group, selected_by
+from attsvm.experiments.group import Group, Parts, selected_by
 from attsvm.experiments.studies.shared.attending_runs import selected_problems
-from attsvm.experiments.studies.shared.first_proofs import BEFORE, FIRST, LAST, LATER, first_proved
 from attsvm.experiments.studies.shared.plain_descent import smoothness
-from attsvm.experiments.studies.shared.rows import stacked_columns
-from attsvm.experiments.study import Found, Premises, Study, Table, at_least, at_most, equals, info
+from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.convergence.prover import Prover, prover
 from attsvm.theory.optima import score_gaps
 from attsvm.training.path import Path
+
+# Every third record is looked at: they are 15 % apart.
+_EVERY = 3
+# The records that are returned: before the first proof, at it, later, and the last.
+BEFORE, FIRST, LATER, LAST = range(4)
+
+
+def first_proved(judge: Prover, W: Floats) -> Ints:
+    """The records BEFORE, FIRST, LATER, LAST of a run W (R, d, d); the last without a proof."""
+    last = len(W) - 1
+    grid = np.arange(last % _EVERY, last + 1, _EVERY)
+    top = np.stack([judge.selected(W[r]) for r in grid])
+    loose = (top != top[-1]).any(axis=1).nonzero()[0]
+    low, high = int(loose[-1]) if len(loose) else -1, len(grid) - 1
+    if not judge.prove(W[last], explain=False).proved:
+        return np.full(4, last)
+    while high - low > 1:
+        middle = (low + high) // 2
+        proved = judge.prove(W[grid[middle]], explain=False).proved
+        low, high = (low, middle) if proved else (middle, high)
+    later = grid[(high + len(grid) - 1) // 2]
+    return np.array([grid[max(low, 0)], grid[high], later, last])
+
 
 # Proved runs of so many, within so many steps, on other draws.
 EARLIER = {
@@ -49,7 +70,7 @@ FAULTS = {
 }
 
 
-def measure(group: Group, start: int, further: int, block: int) -> dict[str, Any]:
+def measure(group: Group, start: int, further: int, block: int) -> Parts:
     """A row per run: whether it is proved, from which norm on, and the faults that are seen.
 
     lr 0 stands for 1/L_W of each instance. Mirror descent, which is slow, has every other block of
@@ -61,7 +82,7 @@ def measure(group: Group, start: int, further: int, block: int) -> dict[str, Any
     p = _power(optimizer)
     which = [b for b, seed in enumerate(group.seeds) if p == 2 or seed // block % 2 == 0]
     if not which:
-        return {"seed": np.array([], dtype=np.int64)}
+        return []
     tokens, heads = [group.tokens[b] for b in which], group.heads[which]
     seeds = [group.seeds[b] for b in which]
     lr = np.array([run["lr"] or 1 / smoothness(t, v) for t, v in zip(tokens, heads, strict=True)])
@@ -78,9 +99,9 @@ def measure(group: Group, start: int, further: int, block: int) -> dict[str, Any
         prover(t, head=v, optimizer=optimizer, lr=float(each))
         for t, v, each in zip(tokens, heads, lr, strict=True)
     ]
-    return stacked_columns([
+    return [
         _seen(seeds[b], judge, paths[b], found[b], further) for b, judge in enumerate(judges)
-    ])  # fmt: skip
+    ]  # fmt: skip
 
 
 def _power(optimizer: str) -> float:
@@ -91,7 +112,7 @@ def _power(optimizer: str) -> float:
 def _seen(seed: int, judge: Prover, run: Path, best: Certificate, further: int) -> dict[str, Any]:
     """The row of a run and of further steps from its first proof."""
     steps, W = run.steps, run.weights["W"][:, 0]
-    places, _ = first_proved(judge, W)
+    places = first_proved(judge, W)
     seen = np.ascontiguousarray(W[places])
     proof = judge.prove(seen[FIRST], explain=False)
     tokens, kept = proof.tokens, selected_by(proof.tokens, seen[FIRST])
@@ -141,7 +162,7 @@ def _median(norms: Any) -> float:
     return float(norms.fillna(np.inf).median())
 
 
-def checks(table: Table, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Checks:
     """Every proof again; nothing proved has left; shares and norms beside the earlier ones."""
     for name, text in FAULTS.items():
         yield equals(text, table[name].sum(), 0)
@@ -171,7 +192,7 @@ def checks(table: Table, thresholds: Any) -> Iterator[Found]:
     )
 
 
-def _law(table: Table) -> Iterator[Found]:
+def _law(table: Table) -> Checks:
     """When the proof comes: the step matters little until it is long, the nearest rival much."""
     normalized = table[table.optimizer == "ngd"]
     runs = normalized.set_index(["size", "seed", "lr"])[["norm", "kept"]].unstack("lr")

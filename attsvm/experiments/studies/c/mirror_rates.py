@@ -7,28 +7,21 @@ what the rates are functions of; it reaches hundreds where a run of constant ste
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
-from attsvm.experiments.group import Group
+from attsvm.experiments.group import Group, Parts, evaluate_at, thinned
 from attsvm.experiments.studies.shared.mirror_runs import divergence, norm_name
 from attsvm.experiments.studies.shared.published import published_family
-from attsvm.experiments.studies.shared.rows import stacked_columns, thinned
-from attsvm.experiments.study import Check, Found, Note, Premises, Study, Table, at_least, at_most
+from attsvm.experiments.study import Check, Checks, Note, Premises, Study, Table, at_least, at_most
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.optima import optimality
 from attsvm.theory.rates import SHAPES, compare, fit
-from attsvm.training.heads import head_of
-from attsvm.training.losses import loss_of
-from attsvm.training.models import model_of
-from attsvm.training.models.gradient.batch import Batch
-from attsvm.training.models.model import evaluate
 
 _COMPARED = ("1/log t", "log log t/log t", "(log log t)^2/log t", "(log t)^-a", "t^-a")
 # The stated bounds, and the power of 1/log t in each.
@@ -57,10 +50,7 @@ def step_sizes(p: float, lr: float) -> Any:
 
 def log_slope(W: Floats, tokens: Tokens, v: Floats, norm: Norm) -> Floats:
     """log ‖g‖_dual (R,) of the gradients at W (R, d, d)."""
-    found = evaluate(
-        model_of("weight"), {"W": W}, Batch.of([tokens] * len(W)), head_of(v, tokens.d),
-        loss_of("logistic"),
-    )  # fmt: skip
+    found = evaluate_at(tokens, v, W)
     sizes = [float(norm.dual(g)) for g in found.gradient.direction["W"]]
     return np.log(sizes) + found.gradient.log_scale["W"]
 
@@ -77,7 +67,7 @@ def flow_clock(steps: Ints, log_rate: Floats) -> Floats:
     return np.concatenate([[-np.inf], np.logaddexp.accumulate(part)])
 
 
-def measure(group: Group, p: str, lr: float, steps: int) -> dict[str, Any]:
+def measure(group: Group, p: str, lr: float, steps: int) -> Parts:
     """Clock, divergence and law of a run from W = 0; a row for each record that is kept.
 
     clock: log of the flow time; local: the run ends at tokens that are certified locally optimal;
@@ -105,7 +95,7 @@ def measure(group: Group, p: str, lr: float, steps: int) -> dict[str, Any]:
             "divergence": away[keep],
             "bound": np.exp(_bound(p, clock[keep])),
         })  # fmt: skip
-    return stacked_columns(parts)
+    return parts
 
 
 def _bound(p: str, clock: Floats) -> Floats:
@@ -136,7 +126,7 @@ def _law(clock: Floats, away: Floats, p: str) -> dict[str, Any]:
     }
 
 
-def checks(table: Table, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Checks:
     """The power of 1/log t is at least the bound's, where the fits say that it can be read off."""
     runs = table.drop_duplicates(["p", "seed"])
     local = runs[runs.local]
@@ -202,5 +192,4 @@ STUDY = Study(
         "xlabel": "log of the flow time",
         "ylabel": "directional divergence",
     },
-    reference="julistiono2024mirror",
 )

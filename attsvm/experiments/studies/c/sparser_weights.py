@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attsvm.experiments.studies.shared.networks import (
     CURVES,
@@ -11,13 +10,9 @@ from attsvm.experiments.studies.shared.networks import (
     difference,
     networks_of,
     premises,
-    weight_checks,
 )
 from attsvm.experiments.studies.shared.text_networks import STUDIED
-from attsvm.experiments.study import Found, Note, Study
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from attsvm.experiments.study import Checks, Note, Study, Table
 
 _ABOVE = [f"{letter}_above" for letter in LETTERS]
 _WHY = (
@@ -29,7 +24,7 @@ _WHY = (
 )
 
 
-def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
+def checks(table: Table, thresholds: Any) -> Checks:
     """How many entries of K, Q and V are above the level, under ℓ1.1 and gradient descent."""
     level = thresholds["matched"]
     found = networks_of(table, level)
@@ -42,7 +37,6 @@ def checks(table: DataFrame, thresholds: Any) -> Iterator[Found]:
             count = found[f"{when}{letter}_above"]
             what = f"{letter}: p = 1.1 less {other}, {words}"
             yield from difference(what, count["p = 1.1"], count[other])
-    yield from weight_checks(found)
     yield Note(_WHY)
     yield premises(table, "entries of K, Q and V beyond a level set before training")
 

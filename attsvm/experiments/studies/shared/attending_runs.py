@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,9 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm.api import train
 from attsvm.certificate import Certificate
-from attsvm.experiments.group import cosine, selected_by, share
+from attsvm.experiments.group import Parts, cosine, selected_by, share, thinned
 from attsvm.experiments.studies.shared.random_instances import attention
-from attsvm.experiments.studies.shared.rows import stacked_columns, thinned
-from attsvm.experiments.study import Check, Table, at_least, info
+from attsvm.experiments.study import Checks, Table, at_least, info
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
@@ -61,11 +60,11 @@ def end_of(tokens: Tokens, v: Floats, W: Floats, found: Certificate) -> str:
 
 def attending(
     stack: list[Tokens], heads: Floats, seeds: Sequence[int], run: dict[str, Any]
-) -> tuple[dict[str, Any], Floats]:
+) -> tuple[Parts, Floats]:
     """Normalized descent from a uniform start, against the problem of what it selects at the end.
 
-    One row per instance and record; `end`, `share` and `gap` are of the end. Returns the last W
-    (B, d, dq) as well.
+    A part per instance, a row per record; `end`, `share` and `gap` are of the end. Returns the last
+    W (B, d, dq) as well.
     """
     d, dq = stack[0].d, stack[0].queries.shape[1]
     first = uniform_starts(seeds, {"W": (d, dq)}, run["start"])
@@ -73,7 +72,7 @@ def attending(
     rows = thinned(path.steps, 24)
     W = path.weights["W"][rows]
     found = solve_many(selected_problems(stack, W[-1]))
-    columns = stacked_columns([
+    parts = [
         {
             "seed": seed,
             "step": path.steps[rows],
@@ -84,8 +83,8 @@ def attending(
             "gap": float(c.gap),
         }
         for b, (seed, c) in enumerate(zip(seeds, found, strict=True))
-    ])  # fmt: skip
-    return columns, W[-1]
+    ]
+    return parts, W[-1]
 
 
 def last(table: Table) -> Table:
@@ -93,7 +92,7 @@ def last(table: Table) -> Table:
     return table[table.step == table.step.max()]
 
 
-def checks_on_ends(name: str, ends: Table, thresholds: Any) -> Iterator[Check]:
+def checks_on_ends(name: str, ends: Table, thresholds: Any) -> Checks:
     """The checks on one family of runs, from its rows of the last step."""
     places = ends.end.value_counts(normalize=True)
     local = places.get("global", 0.0) + places.get("local", 0.0)

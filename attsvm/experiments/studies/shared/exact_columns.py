@@ -69,12 +69,16 @@ class ExactColumns:
         """The exact entries of all tokens of this kind."""
         return [u[x] for q, u in self.U.items() for x in self.tokens(q, kind)]
 
-    def stray(self) -> int:
-        """How many entries of non-comparable tokens in the solution are not 0."""
-        return sum(
+    def facts(self) -> dict[str, float]:
+        """Numbers of the set and its solution; stray: entries of non-comparable tokens not 0."""
+        stray = sum(
             int((np.delete(self.found.W[:, q], order.tokens) != 0).sum())
             for q, order in self.orders.items()
         )
+        return {
+            "inside": not self.premises.outside, "closed": self.premises.closed,
+            "columns": len(self.U), "stray": stray, "off": self.off, "gap": self.found.gap,
+        }  # fmt: skip
 
     def wrong_signs(self, W: Floats) -> int:
         """Entries of W that are not > 0 (optimal), = 0 (non-comparable), < 0 (non-optimal)."""

@@ -8,8 +8,8 @@ import numpy as np
 
 from attsvm._utils.arrays import Ints
 from attsvm.datasets import EXAMPLES
+from attsvm.experiments import group
 from attsvm.experiments.group import Drawn
-from attsvm.experiments.studies.shared import rows
 from attsvm.problem.tokens import Tokens
 
 # The second coordinates of the published starts; the others are 0.
@@ -33,5 +33,5 @@ def example_starts(seeds: Sequence[int], example: str, reach: float = 0.0, edge:
 def thinned(steps: Ints, early: int, most: int = 60) -> Ints:
     """The places of at most so many records, those up to the step `early` before others."""
     some, late = np.flatnonzero(steps <= early), np.flatnonzero(steps > early)
-    some = some[rows.thinned(some, 2 * most // 3)]
-    return np.concatenate([some, late[rows.thinned(late, most // 3)]])
+    some = some[group.thinned(some, 2 * most // 3)]
+    return np.concatenate([some, late[group.thinned(late, most // 3)]])

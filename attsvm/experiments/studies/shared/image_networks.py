@@ -52,9 +52,9 @@ def measure(group: Group, method: str, plan: Plan) -> Arrays:
     """The records of the networks of these seeds, with their weights and their attention.
 
     spread: 1/(T Σ s²), the share of the T tokens that a row s of attention is spread over (that is
-    ‖s‖₁²/‖s‖₂² by T): the mean over test images, all rows, heads and layers; first_spread: that of
-    the first token's row in the last layer. size: ‖K_hᵀ Q_h‖ over all heads and layers. map_sum,
-    map_least: of that row over the patches, mean over heads, the largest sum and the least entry.
+    ‖s‖₁²/‖s‖₂² by T): the mean over test images, all rows, heads and layers. size: ‖K_hᵀ Q_h‖ over
+    all heads and layers. map_sum, map_least: of the first token's row in the last layer over the
+    patches, mean over heads, the largest sum and the least entry.
     """
     return network_rows(group, method, plan, train_on_images)
 
@@ -88,7 +88,6 @@ def _looking(run: Plan, data: Labelled) -> Look:
         shown = maps[-1][: about["maps"], :, 0, 1:].mean(dim=1)
         return {
             "spread": float(torch.stack(spread).mean()),
-            "first_spread": float(spread[-1][:, :, 0].mean()),
             "size": sum(_squared_size(block.attend) for block in network.blocks) ** 0.5,
             "map_sum": float(shown.sum(dim=1).max()),
             "map_least": float(shown.min()),

@@ -16,8 +16,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate
-from attsvm.experiments.group import Group
-from attsvm.experiments.studies.shared.rows import stacked_columns, thinned
+from attsvm.experiments.group import Group, Parts, thinned
 from attsvm.experiments.study import Table
 from attsvm.next_token.problems import Columns
 from attsvm.theory.measures import bregman
@@ -57,14 +56,14 @@ def mirror_run(
     )
 
 
-def run_rows(group: Group, runs: Mapping[str, MirrorRun]) -> dict[str, Any]:
+def run_rows(group: Group, runs: Mapping[str, MirrorRun]) -> Parts:
     """A row for each run, instance and record: the divergences from the solutions of all runs.
 
     tokens: those selected at the end; right: how many of them are the best ones; to_NAME: the
     divergence in the run's exponent from the solution of the run of this name, nan where none is
     certified; gap: that of the run's own solution, infinite where none is certified.
     """
-    return stacked_columns([
+    return [
         {
             "seed": seed,
             "run": name,
@@ -76,7 +75,7 @@ def run_rows(group: Group, runs: Mapping[str, MirrorRun]) -> dict[str, Any]:
         }
         for name, run in runs.items()
         for b, seed in enumerate(group.seeds)
-    ])  # fmt: skip
+    ]  # fmt: skip
 
 
 def divergence(W: Floats, best: Certificate | Columns, p: str) -> Floats:

@@ -9,36 +9,11 @@ from attsvm._utils.version import install
 from attsvm.datasets.real import fashion_images, review_lines
 from attsvm.errors import BadTokens
 
-
-def _package(module: str, install: str) -> Callable[[], str]:
-    """What is missing when this module is not installed."""
-
-    def missing() -> str:
-        return "" if find_spec(module) is not None else f"{module} is not here: {install}"
-
-    return missing
-
-
-def _data(look: Callable[[], object]) -> Callable[[], str]:
-    """What is missing when this data set is not found."""
-
-    def missing() -> str:
-        try:
-            look()
-        except BadTokens as error:
-            return str(error)
-        return ""
-
-    return missing
-
-
-# What a claim may need -> a function that says what is missing; empty when nothing is.
-NEEDS: dict[str, Callable[[], str]] = {
-    "torch": _package("torch", install("real")),
-    "reviews": _data(lambda: review_lines(1)),
-    "fashion": _data(lambda: fashion_images((1, 1, 1))),
-    "sklearn": _package("sklearn", install("real")),
-    "valence": _package("vaderSentiment", install("real")),
+# What a study may need: a module, or a data set.
+MODULES = {"torch": "torch", "sklearn": "sklearn", "valence": "vaderSentiment"}
+DATA: dict[str, Callable[[], object]] = {
+    "reviews": lambda: review_lines(1),
+    "fashion": lambda: fashion_images((1, 1, 1)),
 }
 
 
@@ -48,4 +23,13 @@ def missing(needs: tuple[str, ...]) -> str:
     >>> missing(())
     ''
     """
-    return "; ".join(filter(None, (NEEDS[need]() for need in needs)))
+    said = []
+    for need in needs:
+        try:
+            if need in DATA:
+                DATA[need]()
+            elif find_spec(MODULES[need]) is None:
+                said.append(f"{MODULES[need]} is not here: {install('real')}")
+        except BadTokens as error:
+            said.append(str(error))
+    return "; ".join(said)

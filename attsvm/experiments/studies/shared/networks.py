@@ -9,7 +9,7 @@ and of the order of its data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from scipy.stats import t as student
 from attsvm.datasets.labelled import Labelled
 from attsvm.experiments.group import Group
 from attsvm.experiments.kept import Arrays, kept
-from attsvm.experiments.study import Check, Premises, info
+from attsvm.experiments.study import Checks, Premises, info
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -88,23 +88,18 @@ def data_of(task: str, **fields: Any) -> Labelled:
 
 
 def weight_sizes(network: Network, level: float) -> dict[str, float]:
-    """Of K, Q and V: how many entries are beyond a level, and how evenly they are spread.
-
-    The spread is ‖w‖₁²/(n ‖w‖₂²): 1 when all entries are of one size, 1/n when one is not 0.
-    """
+    """Of K, Q and V: how many entries are beyond a level."""
     out = {}
     for letter, layers in network.projections.items():
         W = np.abs(np.stack([w.detach().double().numpy() for w in layers]))
         out[f"{letter}_above"] = float((level < W).sum()) if np.isfinite(W).all() else np.nan
-        out[f"{letter}_spread"] = float(W.sum() ** 2 / (W.size * (W**2).sum()))
     return out
 
 
 def network_rows(group: Group, method: str, plan: Plan, train: Train) -> Arrays:
     """The records of a method from the initial networks of these seeds, at the rate it chooses.
 
-    collapsed: of the run; tried: the runs that chose the rate, 0 where it is another method's;
-    tuning_collapsed: how many of them collapsed.
+    collapsed: of the run; tried: the runs that chose the rate, 0 where it is another method's.
     """
     from pandas import DataFrame, concat
 
@@ -112,13 +107,13 @@ def network_rows(group: Group, method: str, plan: Plan, train: Train) -> Arrays:
     rates = plan["methods"][owner]["rates"][plan["first_rate"] :]
     scores = {rate: _tuning_scores(owner, rate, plan, train) for rate in rates}
     rate = max(scores, key=lambda rate: float(np.mean(scores[rate])))  # the first of equal ones
-    tried = [x for found in scores.values() for x in found] if owner == method else []
+    tried = sum(map(len, scores.values())) if owner == method else 0
     runs = [
         DataFrame(kept(train, {"fit": _fit(plan, method, rate, seed), "look": plan["look"]}))
         .assign(seed=seed)
         for seed in group.seeds
     ]  # fmt: skip
-    table = concat(runs).assign(rate=rate, tried=len(tried), tuning_collapsed=tried.count(0.0))
+    table = concat(runs).assign(rate=rate, tried=tried)
     return {name: table[name].to_numpy() for name in table}
 
 
@@ -164,7 +159,7 @@ def _accuracy_at(run: DataFrame, level: float) -> float:
     return float(np.interp(level, x[part], y[part]))
 
 
-def difference(what: str, one: Series, other: Series) -> Iterator[Check]:
+def difference(what: str, one: Series, other: Series) -> Checks:
     """The mean of the paired differences and its 95 % interval by Student's t, not judged.
 
     Pairs with a nan are left out.
@@ -173,23 +168,6 @@ def difference(what: str, one: Series, other: Series) -> Iterator[Check]:
     mean, half = apart.mean(), student.ppf(0.975, len(apart) - 1) * apart.sem()
     for name, x in (("mean", mean), ("from", mean - half), ("to", mean + half)):
         yield info(f"{what}: {name}", x)
-
-
-def mean_and_sd(what: str, values: Series) -> Iterator[Check]:
-    """The mean and the standard deviation of what is known of these values, not judged."""
-    yield info(f"{what}, mean", values.mean())
-    yield info(f"{what}, sd", values.std())
-
-
-def weight_checks(found: DataFrame) -> Iterator[Check]:
-    """The entries beyond the level and the spreads of every method, not judged."""
-    for method, rows in found.groupby("method", sort=False):
-        for when, words in (("", "at the end"), ("matched_", "at matched accuracy")):
-            for letter in LETTERS:
-                count = rows[f"{when}{letter}_above"]
-                yield from mean_and_sd(f"{method}: {letter} above the level, {words}", count)
-                share = rows[f"{when}{letter}_spread"].mean()
-                yield info(f"{method}: {letter} spread, {words}", share)
 
 
 def premises(table: DataFrame, what: str, judged: int = 0) -> Premises:

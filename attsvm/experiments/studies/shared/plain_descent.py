@@ -14,9 +14,8 @@ from scipy.special import softmax
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm.api import train
-from attsvm.experiments.group import Drawn
+from attsvm.experiments.group import Drawn, thinned
 from attsvm.experiments.studies.shared.random_instances import best_problem, compact_sphere
-from attsvm.experiments.studies.shared.rows import thinned
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
@@ -83,13 +82,10 @@ def followed(
 
 def random_starts(
     seeds: Sequence[int], shape: Sequence[int], *, widest: float, start: int
-) -> tuple[Floats, Floats]:
-    """Deviations (B,), uniform up to the widest, and starts (B, d, d) N(0, deviation²)."""
-    draws = [np.random.default_rng([start, seed, *shape]) for seed in seeds]
-    sizes = np.array([widest * draw.uniform() for draw in draws])
-    d = shape[2]
-    noise = np.stack([draw.standard_normal((d, d)) for draw in draws])
-    return sizes, sizes[:, None, None] * noise
+) -> Floats:
+    """Starts (B, d, d) N(0, deviation²), their deviations uniform up to the widest."""
+    d, draws = shape[2], [np.random.default_rng([start, seed, *shape]) for seed in seeds]
+    return np.stack([widest * draw.uniform() * draw.standard_normal((d, d)) for draw in draws])
 
 
 def equal_scored(shape: Sequence[int], seed: int) -> tuple[Tokens, Floats]:
@@ -178,15 +174,14 @@ def leading_subsets(tokens: Tokens, v: Floats) -> list[tuple[Bools, Floats]]:
     return out
 
 
-def contradicting_start(tokens: Tokens, v: Floats) -> tuple[bool, Floats]:
-    """(whether some S of `leading_subsets` exists, the shortest start R V found that is proved to
-    tend elsewhere for every η ≤ 1/L_W; nan where there is none)."""
+def contradicting_start(tokens: Tokens, v: Floats) -> Floats:
+    """The shortest start R V found, V of `leading_subsets`, that is proved to tend elsewhere for
+    every η ≤ 1/L_W; nan where there is none."""
     made = prover(tokens, head=v, optimizer="gd", lr=1 / smoothness(tokens, v))
     top = Selection.best(tokens, v).indices
     shape = (int(tokens.X.shape[2]), int(tokens.queries.shape[1]))
     start, least = np.full(shape, np.nan), np.inf
-    found = leading_subsets(tokens, v)
-    for _, V in found:
+    for _, V in leading_subsets(tokens, v):
         for multiple in _MULTIPLES:
             W = multiple * V
             size = float(np.linalg.norm(W))
@@ -196,7 +191,7 @@ def contradicting_start(tokens: Tokens, v: Floats) -> tuple[bool, Floats]:
             if proof.proved and (proof.selection != top).any():
                 start, least = W, size
                 break
-    return bool(found), start
+    return start
 
 
 def proved_end(

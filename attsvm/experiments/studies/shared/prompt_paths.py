@@ -10,17 +10,13 @@ import numpy as np
 from attsvm._utils.arrays import Bools, Floats
 from attsvm.certificate import Certificate
 from attsvm.datasets.instances import sphere_arrays
-from attsvm.experiments.group import Drawn, selected_by
+from attsvm.experiments.group import Drawn, evaluate_at, selected_by
 from attsvm.norms import norm_of
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.regularization_path.ball import stationarity
 from attsvm.theory.regularization_path.excess import Excess
-from attsvm.training.heads import head_of
 from attsvm.training.losses import loss_of
-from attsvm.training.models import model_of
-from attsvm.training.models.gradient.batch import Batch
-from attsvm.training.models.model import evaluate
 
 
 def prompts(seeds: Sequence[int], n: int, T: int, d: int) -> Drawn:
@@ -60,13 +56,7 @@ class PromptMeasures:
 def prompt_measures(tokens: Tokens, v: Floats, loss: str, p: Floats) -> PromptMeasures:
     """The PromptMeasures of prompts (R, d), computed from the data."""
     best = Selection.best(tokens, v).indices
-    found = evaluate(
-        model_of("prompt"),
-        {"p": p},
-        Batch.of([tokens] * len(p)),
-        head_of(v, tokens.d),
-        loss_of(loss),
-    )
+    found = evaluate_at(tokens, v, p, model="prompt", loss=loss)
     excess = Excess.over(tokens, best, v, loss_of(loss))
     G = found.gradient.direction["p"]
     norm = norm_of("frobenius")

@@ -22,8 +22,7 @@ def drawn(
 ) -> tuple[Tokens, Floats]:
     """Tokens and head of the unit-sphere family, shape = (n, T, d); queries: "free", or "first" for
     each input's first token."""
-    n, T, d = shape
-    arrays = sphere_arrays(n, T, d, seed=seed, **options)
+    arrays = sphere_arrays(*shape, seed=seed, **options)
     z = arrays["z"] if queries == "free" else queries
     return Tokens(arrays["X"], queries=z, labels=arrays["y"]), arrays["v"]
 
@@ -47,14 +46,6 @@ def compact_sphere(seeds: Sequence[int], n: int, T: int, d: int) -> Drawn:
     """The family of `drawn`, each instance in the coordinates of `compact`."""
     pairs = [compact((n, T, d), seed) for seed in seeds]
     return Drawn([tokens for tokens, _ in pairs], np.stack([v for _, v in pairs]))
-
-
-def stacked(
-    shape: Sequence[int], seeds: Sequence[int], **options: Any
-) -> tuple[list[Tokens], Floats]:
-    """The instances of these seeds, and their heads (B, d)."""
-    pairs = [drawn(shape, seed, **options) for seed in seeds]
-    return [tokens for tokens, _ in pairs], np.stack([v for _, v in pairs])
 
 
 def attention(tokens: Tokens, W: Floats) -> Floats:

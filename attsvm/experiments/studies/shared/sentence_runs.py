@@ -16,8 +16,8 @@ from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate, certify
 from attsvm.datasets.sentences import closed
+from attsvm.experiments.group import thinned
 from attsvm.experiments.studies.shared.mirror_runs import divergence
-from attsvm.experiments.studies.shared.rows import thinned
 from attsvm.experiments.study import Premises, Table
 from attsvm.next_token.attention import Contexts
 from attsvm.next_token.infimum import excess
@@ -36,31 +36,24 @@ LR = (float(0.2 / np.sqrt(TOKENS)), float(0.05 / np.sqrt(TOKENS)))
 MOST = 60
 
 
-class LongTable:
-    """Rows of a long table, as a measure fills them."""
-
-    def __init__(self) -> None:
-        self._rows: list[tuple[int, str, float, float]] = []
+class LongTable(list[dict[str, Any]]):
+    """The parts of a long table, as a measure fills them."""
 
     def add(self, seed: int, numbers: Mapping[str, Any]) -> None:
         """Numbers that stand alone, by quantity."""
-        self._rows += [(seed, name, np.nan, float(value)) for name, value in numbers.items()]
+        for quantity, value in numbers.items():
+            self.curve(seed, quantity, np.nan, value)
 
     def curve(self, seed: int, quantity: str, x: Any, values: Any) -> None:
         """Values at these x, all of them."""
-        pairs = zip(x, values, strict=True)
-        self._rows += [(seed, quantity, float(at), float(value)) for at, value in pairs]
+        x, values = (np.asarray(part, dtype=np.float64) for part in (x, values))
+        self.append({"seed": seed, "quantity": quantity, "x": x, "value": values})
 
     def run(self, seed: int, steps: Ints, curves: Mapping[str, Any]) -> None:
         """Curves over the records of a run, thinned evenly over the records."""
         kept = thinned(steps, MOST)
         for quantity, values in curves.items():
             self.curve(seed, quantity, steps[kept], np.asarray(values)[kept])
-
-    def columns(self) -> dict[str, Any]:
-        """The columns seed, quantity, x and value."""
-        names = ("seed", "quantity", "x", "value")
-        return dict(zip(names, map(np.array, zip(*self._rows, strict=True)), strict=True))
 
 
 def numbers_of(table: Table) -> Table:

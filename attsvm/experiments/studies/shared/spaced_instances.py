@@ -19,19 +19,17 @@ import numpy as np
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.errors import Unsupported
 from attsvm.experiments.group import selected_by
-from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.training.optimizers.optimizer import Blocks
 from attsvm.training.path import Path
 
 
 class Spaced(NamedTuple):
-    """B instances: tokens, heads (B, ·), their best tokens (B, n), and the starts W (B, ·, ·) and
-    K, Q (B, ·, m), whose entries are uniform in ±1/√d in the coordinates of R^d."""
+    """B instances: tokens, heads (B, ·), and the starts W (B, ·, ·) and K, Q (B, ·, m), whose
+    entries are uniform in ±1/√d in the coordinates of R^d."""
 
     stack: list[Tokens]
     heads: Floats
-    best: Ints
     weight: Blocks
     factors: Blocks
 
@@ -82,8 +80,7 @@ def spaced(
         stack.append(Tokens(X @ keys, queries=z @ queries, labels=y))
         parts.append((v @ keys, keys.T @ W @ queries, keys.T @ K, queries.T @ Q))
     heads, W, K, Q = (np.stack([part[k] for part in parts]) for k in range(4))
-    best = np.stack([Selection.best(t, v).indices for t, v in zip(stack, heads, strict=True)])
-    return Spaced(stack, heads, best, {"W": W}, {"K": K, "Q": Q})
+    return Spaced(stack, heads, {"W": W}, {"K": K, "Q": Q})
 
 
 def weights_at(path: Path, steps: Sequence[int]) -> Floats:

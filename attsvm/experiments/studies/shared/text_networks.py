@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.datasets.labelled import PAD, SPECIAL, Labelled, Vocabulary, words_of
+from attsvm.datasets.labelled import PAD, SPECIAL, Labelled, Vocabulary
 from attsvm.experiments.group import Group
 from attsvm.experiments.kept import Arrays, kept
 from attsvm.experiments.studies.shared.networks import (
@@ -56,17 +56,6 @@ QUICK: Plan = {
     "first_rate": 1,
     "look": {**FULL["look"], "inputs": 50, "level": 0.295, "lexicon": 60},
 }
-# Sentences of our own, each with the word that a reader would name.
-SENTENCES = (
-    ("a wonderful film about two brothers and their farm", "wonderful"),
-    ("the second half is dull and it never ends", "dull"),
-    ("we laughed a lot because the script is funny", "funny"),
-    ("what a boring story about a man in a car", "boring"),
-    ("the music is beautiful and the pictures are too", "beautiful"),
-    ("a bad idea made into a long movie", "bad"),
-    ("it is the best thing that she has made so far", "best"),
-    ("nobody in this family drama is worth our time , it fails", "fails"),
-)
 
 
 def measure(group: Group, method: str, plan: Plan) -> Arrays:
@@ -75,8 +64,8 @@ def measure(group: Group, method: str, plan: Plan) -> Arrays:
     Attention is that of the first token in the last layer, mean over heads. valence, bag: on the
     opinion words of test texts, by what it would be if all words had the same; opinion words are
     those that people rated at 1 or beyond (vaderSentiment), and those with the largest weights of
-    the bag of words. named: on the named word of SENTENCES, from 0 (least) to 1. unsummed: how far
-    attention is from a sum of 1. bag_train, bag_test: the accuracies of the bag of words.
+    the bag of words. unsummed: how far attention is from a sum of 1. bag_test: the accuracy of the
+    bag of words.
     """
     return network_rows(group, method, plan, train_on_texts)
 
@@ -93,7 +82,6 @@ STUDIED: dict[str, Any] = {
     "thresholds": {"matched": 0.8},
     "quick": {"run": {"plan": QUICK}, "seeds": 2, "thresholds": {"matched": 0.6}},
     "needs": ("torch", "reviews", "valence", "sklearn"),
-    "reference": "julistiono2024mirror",
 }
 
 
@@ -107,9 +95,8 @@ def _looking(run: Plan, data: Labelled) -> Look:
 
     length, texts = run["fit"]["length"], data.test.inputs[: run["look"]["inputs"]]
     known = Vocabulary.of(data.train.inputs, run["fit"]["vocabulary"])
-    own = [words_of(text) for text, _ in SENTENCES]
-    numbers = [known.encode(found, length=length) for found in (texts, own)]
-    word = (numbers[0] != PAD) & (np.arange(length + 1) > 0)
+    numbers = known.encode(texts, length=length)
+    word = (numbers != PAD) & (np.arange(length + 1) > 0)
     bag = kept(bag_of_words, {"data": data_fields(run["fit"]), "look": run["look"]})
     opinions = {"valence": _valence(), "bag": set(bag["words"].tolist())}
     marked = {name: np.zeros(word.shape, dtype=bool) for name in opinions}
@@ -118,16 +105,12 @@ def _looking(run: Plan, data: Labelled) -> Look:
             marked[name][row, 1 : 1 + len(text)] = [word in words for word in text]
 
     def look(network: Network) -> dict[str, float]:
-        a, b = (
-            network.attention(torch.from_numpy(x))[-1][:, :, 0].mean(dim=1).double().numpy()
-            for x in numbers
-        )
-        scores = [_score(x, *pair) for x, pair in zip(b, SENTENCES, strict=True)]
+        maps = network.attention(torch.from_numpy(numbers))
+        a = maps[-1][:, :, 0].mean(dim=1).double().numpy()
         return {
             **{name: lift(a, word, opinion) for name, opinion in marked.items()},
-            "named": float(np.mean(scores)),
-            "unsummed": max(float(np.abs(x.sum(axis=1) - 1).max()) for x in (a, b)),
-            **{name: float(bag[name]) for name in ("bag_train", "bag_test")},
+            "unsummed": float(np.abs(a.sum(axis=1) - 1).max()),
+            "bag_test": float(bag["bag_test"]),
             **weight_sizes(network, run["look"]["level"]),
         }
 
@@ -146,13 +129,6 @@ def lift(attention: Floats, word: Any, opinion: Any) -> float:
     return float((on[fair] / share[fair]).mean())
 
 
-def _score(attention: Floats, text: str, named: str) -> float:
-    """The attention on the named word of a text, 0 for the least and 1 for the largest there is."""
-    words = words_of(text)
-    a = attention[1 : 1 + len(words)]
-    return float((a[words.index(named)] - a.min()) / max(a.max() - a.min(), 1e-12))
-
-
 def _valence() -> set[str]:
     """The words that people rated at 1 or beyond, of −4 to 4, in vaderSentiment's lexicon."""
     from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
@@ -162,7 +138,7 @@ def _valence() -> set[str]:
 
 
 def bag_of_words(plan: Plan) -> Arrays:
-    """Logistic regression on which words a text has: its strongest words, and accuracies.
+    """Logistic regression on which words a text has: its strongest words, and its test accuracy.
 
     Each penalty is tried, and validation chooses.
     """
@@ -181,5 +157,6 @@ def bag_of_words(plan: Plan) -> Arrays:
     ]
     best = max(tried, key=lambda model: model.score(*parts["valid"]))
     strongest = np.argsort(-np.abs(best.coef_[0]), kind="stable")[: plan["look"]["lexicon"]]
-    accuracy = {f"bag_{name}": np.array(best.score(*parts[name])) for name in ("train", "test")}
-    return {"words": np.array(words)[strongest], **accuracy}
+    return {
+        "words": np.array(words)[strongest], "bag_test": np.array(best.score(*parts["test"])),
+    }  # fmt: skip

@@ -1,0 +1,61 @@
+"""InspectionConfig: how many queries, draws and attacks an inspection spends on a head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from attsvm.errors import Unsupported
+
+
+@dataclass(frozen=True)
+class InspectionConfig:
+    """What is spent on each head.
+
+    fit, test: queries to fit on and held out. draws: heads of each null, in the Frobenius norm;
+    nuclear_draws: in the nuclear norm (0: only the head itself; −1: the nuclear norm is left out).
+    attacks: queries on which each guarantee is attacked. share: the error of eviction. cross:
+    whether cross-entropy fits are made. cache: texts of a causal model on which the keys are named
+    that no later query needs. seed: of every draw.
+
+    >>> InspectionConfig.quick().fit < InspectionConfig().fit
+    True
+    """
+
+    fit: int = 200
+    test: int = 400
+    draws: int = 3
+    nuclear_draws: int = 1
+    attacks: int = 100
+    share: float = 0.01
+    cross: bool = True
+    cache: int = 8
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        least = {"fit": 1, "test": 2, "draws": 0, "attacks": 0, "cache": 0, "nuclear_draws": -1}
+        for name, value in least.items():
+            if getattr(self, name) < value:
+                raise Unsupported(f"{name} is {getattr(self, name)}: it must be at least {value}")
+        if not 0 < self.share < 1:
+            raise Unsupported(f"share is {self.share}: it must lie between 0 and 1")
+
+    @staticmethod
+    def quick(*, seed: int = 0) -> InspectionConfig:
+        """Far less: fewer queries, two draws, no nuclear norm, no cross-entropy fits."""
+        less = {"fit": 60, "test": 120, "draws": 2, "nuclear_draws": -1, "attacks": 20, "cache": 4}
+        return InspectionConfig(**less, cross=False, seed=seed)
+
+    @staticmethod
+    def of(*, queries: int | None, quick: bool, seed: int) -> InspectionConfig:
+        """The configuration for so many fitted queries, and twice as many held out."""
+        config = InspectionConfig.quick(seed=seed) if quick else InspectionConfig(seed=seed)
+        if queries is None:
+            return config
+        if not isinstance(queries, int) or not 1 <= queries <= 1_000_000:
+            raise Unsupported(f"queries is {queries!r}: give at least 1, at most 1,000,000")
+        return replace(config, fit=queries, test=2 * queries)
+
+    @property
+    def queries(self) -> int:
+        """How many queries are asked for."""
+        return self.fit + self.test

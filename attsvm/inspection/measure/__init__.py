@@ -1,1 +1,0 @@
-"""What is measured of a head on a View: sharpness, rules, held-out agreement, economy, kind."""

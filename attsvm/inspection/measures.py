@@ -1,0 +1,544 @@
+"""What is measured of a head's choices: what predicts them, its kind, and its norm ratio.
+
+Fits. Matrices are fitted to the choices of some queries, by max margin, by mean difference and by
+cross-entropy, and asked for those of others. Selections are almost always separable here (there are
+more parameters than rows): that a fit exists says nothing, what it says of unseen queries does.
+
+Rules. A rule picks a key by its place alone. One that picks the same key for every query names a
+sink: the first special token ([CLS]), the last ([SEP]), the first or the last ordinary one (often a
+full stop). One that starts from the query names a place: its own, or one at a fixed distance. The
+mean query looks at keys only.
+
+Kinds, tried in this order:
+
+    content      the SVM of its choices agrees with half of the held-out choices, and with a tenth
+                 more of them than the best one-line rule, special keys kept and removed
+    sink         that rule names a sink, and holds for half of the held-out choices
+    positional   it names a place, and holds for half of them; or for half of them once special
+                 keys are removed, where no rule does before
+    diffuse      none of these, or the two top logits are equal for half of the queries
+
+Norm ratio. Among all W' that keep at least the head's own top-two gap on every query,
+(x_a − x_t)ᵀ W' z ≥ gap for every other key t, the least norm over ‖W‖: W itself is one of them, so
+that it is at most 1. Both bounds come from a certificate. It rises with the number of queries,
+which is therefore reported with it; compare it with that of the nulls: heads made of the same
+numbers by chance, which choose for themselves. With the singular values of W = U S Vᵀ, `spectrum`
+draws both subspaces anew, and `rotated` keeps the head's own and turns inside them, U R S R'ᵀ Vᵀ.
+What a trained head does no better than these is no finding about training.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from scipy.optimize import fmin_l_bfgs_b
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.interval import UNIT
+from attsvm.certificate import Certificate
+from attsvm.errors import BadTokens, ConvergenceWarning
+from attsvm.inspection.view import View, margins_of
+from attsvm.norms import Norm, norm_of
+from attsvm.problem.problem import Problem
+from attsvm.problem.tokens import Tokens
+from attsvm.solvers.solve import solve
+
+# The certified gap that is asked for: fits are compared by their choices, not by their digits.
+TOLERANCE = 1e-2
+# The budget on each query where a fit is penalized, in units in which rows have length 1.
+BUDGET = 10.0
+# Steps of the cross-entropy fits at most; one that gains less than a share of 1e-4 is the last:
+# choices do not change beyond it.
+_STEPS, _FLAT = 60, 1e-4 / np.finfo(np.float64).eps
+
+
+class SvmFit(NamedTuple):
+    """A matrix (d, dq), and the certificate it came with; soft: no W met all rows."""
+
+    W: Floats
+    certificate: Certificate
+    soft: bool
+
+
+def tokens_of(view: View, chosen: Ints) -> Tokens:
+    """The keys and queries of a View as Tokens.
+
+    Keys that equal the chosen one in every feature are masked: no W tells them apart.
+    """
+    keys = view.keys.astype(np.float64)
+    return Tokens(keys, queries=view.queries, mask=view.valid & ~twins(view, chosen))
+
+
+def twins(view: View, chosen: Ints) -> Bools:
+    """Which keys (n, T), other than the chosen one, have all its features."""
+    same = np.empty(view.valid.shape, dtype=bool)
+    for row, (keys, at) in enumerate(zip(view.keys, chosen, strict=True)):
+        same[row] = (keys == keys[at]).all(axis=1)
+        same[row, at] = False
+    return same
+
+
+def apart(view: View, chosen: Ints) -> Ints:
+    """The numbers of the queries that have a key with other features than the chosen one."""
+    return np.flatnonzero((view.valid & ~twins(view, chosen)).sum(axis=1) >= 2)
+
+
+def circular(view: View, chosen: Ints) -> bool:
+    """Whether queries with the same features put keys in an order that goes in a circle.
+
+    Then no W makes these choices: along the circle the differences of keys sum to zero. So it is in
+    the first layer, where all queries at the first token are the same, and a solve would be long.
+    """
+    wanted = view.valid & ~twins(view, chosen)
+    groups: dict[bytes, list[int]] = {}
+    for row, query in enumerate(view.queries):
+        groups.setdefault(query.tobytes(), []).append(row)
+    for rows in (rows for rows in groups.values() if len(rows) > 1):
+        nodes: dict[bytes, int] = {}
+        ends = []
+        for row in rows:
+            top, *others = (
+                nodes.setdefault(view.keys[row, t].tobytes(), len(nodes))
+                for t in (chosen[row], *np.flatnonzero(wanted[row]))
+            )
+            ends += [(top, other) for other in others if other != top]
+        if not ends:
+            continue
+        graph = coo_array((np.ones(len(ends)), np.transpose(ends)), shape=(len(nodes),) * 2)
+        parts = connected_components(graph, directed=True, connection="strong")[0]
+        if parts < len(nodes):
+            return True
+    return False
+
+
+def quietly(problem: Problem, norm: str | Norm, *, C: float | None = None) -> Certificate:
+    """The certificate of a solve to TOLERANCE; what stops early says so in its bounds alone."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return solve(problem, norm, tol=TOLERANCE, C=C)
+
+
+def svm_fit(view: View, chosen: Ints) -> SvmFit:
+    """The W of least Frobenius norm whose margins are 1; soft where no W has them."""
+    problem = Problem.of(tokens_of(view, chosen), chosen)
+    if not circular(view, chosen):
+        best = quietly(problem, "frobenius")
+        if best.W is not None:
+            return SvmFit(best.W, best, False)
+    size = float(np.mean(problem.row_norms**2))
+    best = quietly(problem, "frobenius", C=BUDGET / size)
+    W = np.zeros(problem.shape) if best.W is None else best.W
+    return SvmFit(W, best, True)
+
+
+def mean_difference(view: View, targets: Floats) -> Floats:
+    """Σ_i (Σ_t s_it x_it − mean_t x_it) z_iᵀ for weights s (n, T): the first gradient step."""
+    even = view.valid / view.valid.sum(axis=1, keepdims=True)
+    moved = np.einsum("nt,ntd->nd", targets - even, view.keys.astype(np.float64))
+    W: Floats = moved.T @ view.queries.astype(np.float64) / len(targets)
+    return W
+
+
+def cross_entropy(view: View, targets: Floats) -> Floats:
+    """The W of min ½‖W‖² + C Σ_i H(s_i, softmax of X_i W z_i), in units in which rows are 1 long.
+
+    targets s (n, T): 1 on the chosen key, or the head's own attention (the soft form).
+    """
+    keys, valid = view.keys.astype(np.float64), view.valid
+    keys -= np.einsum("ntd,nt->nd", keys, valid / valid.sum(axis=1, keepdims=True))[:, None]
+    keys[~valid] = 0.0
+    # W acts on the queries' span alone, and the penalty keeps it there.
+    basis, small = np.linalg.qr(view.queries.astype(np.float64).T)
+    queries = small.T
+    key_size = np.sqrt((keys**2).sum() / valid.sum())
+    query_size = np.sqrt((queries**2).sum() / len(queries))
+    size = float(key_size * query_size)
+    if not size > 0:
+        return np.zeros((keys.shape[2], view.queries.shape[1]))
+    # Single precision reads half the memory, which is what a step takes its time for.
+    keys, queries = (keys / key_size).astype(np.float32), queries / query_size
+    shape = (keys.shape[2], queries.shape[1])
+
+    def value(flat: Floats) -> tuple[float, Floats]:
+        W = flat.reshape(shape)
+        slopes = (queries @ W.T).astype(np.float32)
+        logits = np.matmul(keys, slopes[:, :, None])[:, :, 0].astype(np.float64)
+        logits[~valid] = -np.inf
+        top = logits.max(axis=1, keepdims=True)
+        p = np.exp(logits - top)
+        total = p.sum(axis=1, keepdims=True)
+        logits[~valid] = 0.0
+        entropy = (np.log(total) + top)[:, 0] - (targets * logits).sum(axis=1)
+        miss = np.matmul((p / total - targets).astype(np.float32)[:, None, :], keys)[:, 0, :]
+        slope = W + BUDGET * (miss.T @ queries)
+        return 0.5 * float((W**2).sum()) + BUDGET * float(entropy.sum()), slope.ravel()
+
+    start = np.zeros(shape[0] * shape[1])
+    found, _, _ = fmin_l_bfgs_b(value, start, m=5, maxiter=_STEPS, factr=_FLAT)
+    W: Floats = found.reshape(shape) @ basis.T / size
+    return W
+
+
+def one_hot(view: View, chosen: Ints) -> Floats:
+    """1 on the chosen key of each query, 0 elsewhere (n, T)."""
+    out = np.zeros(view.valid.shape)
+    out[np.arange(len(chosen)), chosen] = 1.0
+    return out
+
+
+def agreement_of(view: View, W: Floats, chosen: Ints) -> float:
+    """The share of queries whose chosen key is also the one that W chooses.
+
+    Keys with the same features count as one.
+    """
+    top, rows = logits_by(view, W).argmax(axis=1), np.arange(len(chosen))
+    same = (view.keys[rows, top] == view.keys[rows, chosen]).all(axis=1)
+    return float(((top == chosen) | same).mean())
+
+
+def logits_by(view: View, W: Floats) -> Floats:
+    """The logits (n, T) that W gives, −inf where a key is not valid."""
+    slopes = view.queries.astype(np.float64) @ W.T
+    logits = np.matmul(view.keys.astype(np.float64), slopes[:, :, None])[:, :, 0]
+    return np.where(view.valid, logits, -np.inf)
+
+
+def cosine_of(A: Floats | None, B: Floats | None) -> float:
+    """The cosine of two matrices; nan where one is zero or missing."""
+    if A is None or B is None:
+        return np.nan
+    size = float(np.linalg.norm(A) * np.linalg.norm(B))
+    return float((A * B).sum() / size) if size > 0 else np.nan
+
+
+# How far from the query an offset rule looks.
+FARTHEST = 8
+
+Place = Literal["sink", "positional"]
+
+
+class Rule(NamedTuple):
+    """A rule: its name, whether it names a sink or a place, and the key (n,) it picks, −1: none."""
+
+    name: str
+    place: Place
+    pick: Callable[[View], Ints]
+
+
+class FollowedRule(NamedTuple):
+    """The rule that most of the fitted queries follow, and the share of held-out ones that do."""
+
+    name: str
+    place: Place
+    agreement: float
+
+
+def _first(marked: Bools) -> Ints:
+    return np.where(marked.any(axis=1), marked.argmax(axis=1), -1)
+
+
+def _last(marked: Bools) -> Ints:
+    T = marked.shape[1]
+    return np.where(marked.any(axis=1), T - 1 - marked[:, ::-1].argmax(axis=1), -1)
+
+
+def offset_keys(view: View, k: int) -> Ints:
+    """The key (n,) at k places from the query, −1 where it is not valid."""
+    T = view.valid.shape[1]
+    at = view.positions + k
+    inside = (at >= 0) & (at < T)
+    at = np.where(inside, at, 0)
+    return np.where(inside & view.valid[np.arange(len(at)), at], at, -1)
+
+
+def _offset(k: int) -> Rule:
+    name = "itself" if k == 0 else f"{abs(k)} {'after' if k > 0 else 'before'}"
+    return Rule(name, "positional", lambda view: offset_keys(view, k))
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("first special", "sink", lambda view: _first(view.valid & view.special)),
+    Rule("last special", "sink", lambda view: _last(view.valid & view.special)),
+    Rule("first ordinary", "sink", lambda view: _first(view.valid & ~view.special)),
+    Rule("last ordinary", "sink", lambda view: _last(view.valid & ~view.special)),
+    *(_offset(k) for k in sorted(range(-FARTHEST, FARTHEST + 1), key=abs)),
+)
+
+
+def rule_for(fit: tuple[View, Ints], test: tuple[View, Ints]) -> FollowedRule:
+    """The rule that these keys follow most, each with its View, and its agreement on others."""
+    followed = [float((rule.pick(fit[0]) == fit[1]).mean()) for rule in RULES]
+    best = RULES[int(np.argmax(followed))]
+    agreement = float((best.pick(test[0]) == test[1]).mean())
+    return FollowedRule(best.name, best.place, agreement)
+
+
+Kind = Literal["sink", "positional", "content", "diffuse"]
+
+# Queries that fits and kinds need: one third is fitted, the rest held out.
+NEEDED = 30
+# agreement: the share of held-out queries that a rule, or the SVM, must agree with; lift: how much
+# more often than the best rule the SVM must agree.
+THRESHOLDS = {"agreement": 0.5, "lift": 0.1}
+
+
+def kind_of(found: HeldOutAgreement, without: HeldOutAgreement | None = None) -> Kind:
+    """The kind of a head, from its held-out agreement; without: with special keys removed."""
+    if found.tied >= THRESHOLDS["agreement"]:  # the first of equals is no choice of the head
+        return "diffuse"
+    rest = found if without is None else without
+    if _by_tokens(found) and _by_tokens(rest):
+        return "content"
+    if _by_rule(found):
+        return found.rule_place
+    return "positional" if _by_rule(rest) and rest.rule_place == "positional" else "diffuse"
+
+
+def _by_tokens(found: HeldOutAgreement) -> bool:
+    return found.svm_agreement >= THRESHOLDS["agreement"] and found.lift >= THRESHOLDS["lift"]
+
+
+def _by_rule(found: HeldOutAgreement) -> bool:
+    return found.rule_agreement >= THRESHOLDS["agreement"]
+
+
+# A query is saturated when one key has more than this much of its attention.
+SATURATED = 0.9
+
+
+def sharpness_of(view: View) -> dict[str, float]:
+    """How sharp a head's attention is over the View's queries, by the fields of its record."""
+    attention = view.attention()
+    most = attention.max(axis=1)
+    return {
+        "sharpness": float(most.mean()),
+        "saturated": float((most > SATURATED).mean()),
+        "special_attention": float(np.where(view.special, attention, 0.0).sum(axis=1).mean()),
+        "chance": float((1.0 / view.valid.sum(axis=1)).mean()),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutAgreement:
+    """The share of held-out queries on which each agrees with the head's choice.
+
+    rule: the best one-line rule, whose place is rule_place; mean_query: the head itself with every
+    query replaced by the mean of the fitted ones; svm, mean_difference, cross_entropy,
+    soft_cross_entropy: matrices fitted to the choices, the last one to the attention itself, which
+    is a ceiling. separable: some W met the fitted choices. ease: the best margin of the choices
+    over that of permuted ones. cosine: between W and the fitted SVM. learned: the queries that the
+    SVM was fitted to, and the SVM. tied: the share of held-out queries whose two top logits cannot
+    be separated, though their keys can, so that theirs is no choice.
+    """
+
+    rule: str
+    rule_place: Place
+    rule_agreement: float
+    mean_query_agreement: float = np.nan
+    svm_agreement: float = np.nan
+    mean_difference_agreement: float = np.nan
+    cross_entropy_agreement: float = np.nan
+    soft_cross_entropy_agreement: float = np.nan
+    separable: bool | None = None
+    cosine: float = np.nan
+    ease: float = np.nan
+    learned: tuple[View, SvmFit] | None = None
+    tied: float = 0.0
+
+    @property
+    def lift(self) -> float:
+        """How much more often the SVM agrees than the best rule."""
+        return self.svm_agreement - self.rule_agreement
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the head, by these queries."""
+        return kind_of(self)
+
+
+def split(view: View, *, fit: int, test: int, seed: int) -> tuple[View, View]:
+    """`fit` random queries to fit on and `test` others; where there are fewer, one third is fitted.
+
+    Raises BadTokens where there are fewer than NEEDED.
+    """
+    n = len(view.queries)
+    if n < NEEDED:
+        raise BadTokens(f"there are {n} queries; a fit needs at least {NEEDED} queries")
+    order = np.random.default_rng(seed).permutation(n)
+    cut = min(fit, max(1, n // 3)) if n < fit + test else fit
+    return view.subset(order[:cut]), view.subset(order[cut : cut + test])
+
+
+def held_out(
+    fit: View, test: View, *, seed: int, cross: bool = True, eased: bool = True
+) -> HeldOutAgreement:
+    """The agreement of every fit. cross, eased: whether cross-entropies and ease are computed."""
+    target = test.chosen()
+    rule = rule_for((fit, fit.chosen()), (test, target))
+    mean = np.broadcast_to(fit.queries.mean(axis=0), test.queries.shape)
+    other = np.where(twins(test, target), np.inf, margins_of(test).least)
+    found: dict[str, Any] = {
+        "mean_query_agreement": float((replace(test, queries=mean).chosen() == target).mean()),
+        "tied": float((~(other.min(axis=1) > 0)).mean()),
+    }
+    rows = apart(fit, fit.chosen())
+    if not len(rows):
+        return HeldOutAgreement(*rule, **found)
+    fitted = fit.subset(rows)
+    chosen = fitted.chosen()
+    svm = svm_fit(fitted, chosen)
+    hot, soft = one_hot(fitted, chosen), fitted.attention()
+    fits = {"svm": svm.W, "mean_difference": mean_difference(fitted, hot)}
+    if cross:
+        fits["cross_entropy"] = cross_entropy(fitted, hot)
+        fits["soft_cross_entropy"] = cross_entropy(fitted, soft)
+    found |= {f"{name}_agreement": agreement_of(test, W, target) for name, W in fits.items()}
+    found["ease"] = ease_of(fitted, svm, seed=seed) if eased else np.nan
+    found["cosine"] = cosine_of(svm.W, test.W)
+    return HeldOutAgreement(*rule, separable=not svm.soft, learned=(fitted, svm), **found)
+
+
+def ease_of(view: View, svm: SvmFit, *, seed: int) -> float:
+    """The best margin of the choices over that of permuted ones: least norms, the other way round.
+
+    At least this: the lower bound of one over the upper bound of the other. inf where it is proved
+    that no matrix makes the permuted choices, nan for a soft fit.
+    """
+    if svm.soft:
+        return np.nan
+    labels = permute(view, view.chosen(), np.random.default_rng([seed, 1]))
+    rows = apart(view, labels)
+    if not len(rows):
+        return np.nan
+    part, labels = view.subset(rows), labels[rows]
+    if circular(part, labels):
+        return np.inf
+    other = quietly(Problem.of(tokens_of(part, labels), labels), "frobenius")
+    return float(other.lower / svm.certificate.upper)
+
+
+# Quotients and products of a few numbers are rounded by less than this share.
+_ROUNDED = 1e-12
+# A direction counts as seen where the queries have more than this share of their largest extent.
+_SPANNED = 1e-9
+
+
+class NormRatio(NamedTuple):
+    """lower ≤ least norm / ‖W‖ ≤ upper, certified, over `queries` queries with a choice.
+
+    seen: an estimate, upper divided by the norm of the part of W that these queries see. Ties have
+    no gap to keep and are left out.
+    """
+
+    lower: float
+    upper: float
+    seen: float
+    queries: int
+
+
+def norm_ratio_of(view: View, norm: str = "frobenius") -> NormRatio:
+    """The certified norm ratio of a head, in the Frobenius or the nuclear norm."""
+    margins = margins_of(view)
+    rows = np.flatnonzero(~margins.tied & np.isfinite(margins.gap))
+    if not len(rows):
+        return NormRatio(np.nan, np.nan, np.nan, 0)
+    view, gap, chosen = view.subset(rows), margins.gap[rows], margins.chosen[rows]
+    # The true gaps lie between `least` and `gap`, which is what W' must keep.
+    least = margins.least[rows].min(axis=1)
+    gap = gap + (gap - least)
+    _, S, V = decompose(view)
+    size = float(norm_of(norm).value(np.diag(S)))
+    unsure = _rounding(view) + _ROUNDED * size
+    best = quietly(Problem.of(tokens_of(view, chosen), chosen, b=gap), norm)
+    upper = min(best.upper / (size - unsure), 1.0) if size > unsure else 1.0
+    kept = float((least / gap).min()) * (1 - _ROUNDED)
+    lower = min(kept * best.lower / (size + unsure), upper)
+    basis, sizes, _ = np.linalg.svd(view.queries.astype(np.float64).T, full_matrices=False)
+    basis = basis[:, sizes > _SPANNED * sizes[0]]
+    part = (V.T @ basis) * S[:, None]
+    seen = float(norm_of(norm).value(part))
+    ratio = min(upper * size / seen, 1.0) if seen > 0 else np.nan
+    return NormRatio(lower, upper, ratio, len(rows))
+
+
+def _rounding(view: View) -> float:
+    """How far the norm of W, of its singular values as computed, may be from the truth."""
+    K, Q = view.key_factor, view.query_factor
+    sizes = float(np.linalg.norm(K)) * float(np.linalg.norm(Q))
+    return 8 * (sum(K.shape) + sum(Q.shape)) * UNIT * sizes * len(K) ** 0.5
+
+
+def null_ratios(view: View, norm: str = "frobenius", *, draws: int, seed: int) -> dict[str, Floats]:
+    """The norm ratios (draws,) of each null: its upper bounds, which is what the head's is."""
+    found = {}
+    for number, (name, null) in enumerate(NULLS.items()):
+        values = []
+        for draw in range(draws):
+            rng = np.random.default_rng([seed, number, draw])
+            values.append(norm_ratio_of(null(view, rng), norm).upper)
+        found[name] = np.array(values)
+    return found
+
+
+# Singular values below this share of the largest are rounding.
+_RANK = 1e-12
+
+
+def spectrum(view: View, rng: np.random.Generator) -> View:
+    """A head with the same singular values and random subspaces."""
+    U, S, V = decompose(view)
+    left = _orthonormal(rng, U.shape[0], len(S))
+    return _with(view, left, S, _orthonormal(rng, V.shape[0], len(S)))
+
+
+def rotate(view: View, rng: np.random.Generator) -> View:
+    """A head with the same singular values and subspaces, rotated inside them."""
+    U, S, V = decompose(view)
+    rank = max(1, int((_RANK * S.max() < S).sum()))  # what lies beyond is none of the head's
+    turns = (_orthonormal(rng, rank, rank) for _ in range(2))
+    left, right = (part[:, :rank] @ turn for part, turn in zip((U, V), turns, strict=True))
+    return _with(view, left, S[:rank], right)
+
+
+NULLS: dict[str, Callable[[View, np.random.Generator], View]] = {
+    "spectrum": spectrum,
+    "rotated": rotate,
+}
+
+
+def decompose(view: View) -> tuple[Floats, Floats, Floats]:
+    """U (d, h), S (h,), V (dq, h) with W = U S Vᵀ, from the factors alone."""
+    left, A = np.linalg.qr(view.key_factor.astype(np.float64).T)
+    right, B = np.linalg.qr(view.query_factor.astype(np.float64).T)
+    u, S, v = np.linalg.svd(A @ B.T, full_matrices=False)
+    return left @ u, S, right @ v.T
+
+
+def permute(view: View, chosen: Ints, rng: np.random.Generator) -> Ints:
+    """The choices (n,) of other queries, drawn without repetition.
+
+    They are counted among the valid keys; where there are fewer, modulo their number.
+    """
+    rank = (np.cumsum(view.valid, axis=1) - 1)[np.arange(len(chosen)), chosen]
+    other = rank[rng.permutation(len(chosen))] % view.valid.sum(axis=1)
+    places = np.argsort(~view.valid, axis=1, kind="stable")
+    keys: Ints = places[np.arange(len(chosen)), other]
+    return keys
+
+
+def _with(view: View, U: Floats, S: Floats, V: Floats) -> View:
+    root = np.sqrt(S)
+    return replace(view, key_factor=(U * root).T, query_factor=(V * root).T)
+
+
+def _orthonormal(rng: np.random.Generator, d: int, h: int) -> Floats:
+    """h orthonormal columns of d entries, uniform over all such."""
+    basis, R = np.linalg.qr(rng.normal(size=(d, h)))
+    columns: Floats = basis * np.sign(np.diag(R))
+    return columns
