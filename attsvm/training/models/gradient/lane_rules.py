@@ -701,7 +701,7 @@ class LaneSteps:
 
     def _state(self, held: Held, kept: State, W: Floats, index: Ints, count: int) -> State:
         """The state of these instances, of whom W and held are: from held, or as it was kept."""
-        lost = np.isnan(held[0][:, :1]).any(axis=1, keepdims=True)[:, 0]
+        lost = np.asarray(np.isnan(held[0][:, :1]).any(axis=1))
         if lost.all():
             known = {name: rows[index] for name, rows in kept.items() if np.ndim(rows)}
             return known | {name: np.int64(count) for name in kept if name not in known}
