@@ -40,3 +40,11 @@ def own_files_forgotten():
     for name in set(sys.modules) - before:
         if name.startswith(OWN):
             del sys.modules[name]
+
+
+@pytest.fixture(autouse=True)
+def digits_of_integers():
+    """The limit on the digits of integers read from text, which the checkers of tools/ lift."""
+    before = sys.get_int_max_str_digits()
+    yield
+    sys.set_int_max_str_digits(before)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
+from attsvm._utils.expected import expect
 from attsvm._utils.files import finite
 from attsvm._utils.progress import bar
 from attsvm._utils.result import Result, Summary, Table
@@ -330,7 +331,9 @@ def inspect(
     name
     L1H0        6   4.0
     """
-    config = config or InspectionConfig.of(queries=queries, quick=quick, seed=seed)
+    if config is None:
+        config = InspectionConfig.of(queries=queries, quick=quick, seed=seed)
+    expect(config, InspectionConfig, "config")
     known = load(model, tokenizer)
     views = HeadViews(known, texts, heads=heads, length=length, at=at, config=config)
     found: list[InspectedHead] = []
@@ -357,7 +360,7 @@ def inspect_views(
     >>> found.records[0]["name"], found.records[0]["violations"]
     ('L0H1', 0)
     """
-    config = config or InspectionConfig()
+    config = expect(InspectionConfig() if config is None else config, InspectionConfig, "config")
     found = tuple(InspectedHead(*measure(view, config)) for view in views)
     if not found:
         raise BadTokens("there is no attention head to inspect: give at least one View")
