@@ -72,11 +72,15 @@ class Processes(ProcessPoolExecutor):
 def _stop(executor: Executor) -> None:
     """End the pool and its processes, in the middle of their tasks."""
     workers = dict(getattr(executor, "_processes", None) or {})
+    # The pool's own thread may have collected an exit code that it has not stored yet.
+    manager = getattr(executor, "_executor_manager_thread", None)
     executor.shutdown(wait=False, cancel_futures=True)
     for process in workers.values():
         process.terminate()
     for process in workers.values():
         process.join()
+    if manager is not None:
+        manager.join(timeout=5)
 
 
 @contextmanager
