@@ -194,6 +194,8 @@ def outcome(
     Returns
     -------
     Outcome or SentenceOutcome
+        Of the models multi-head, split-heads and qk-norm a LayerOutcome, which has an Outcome for
+        each head, or input.
 
     Notes
     -----

@@ -370,9 +370,10 @@ class Limit(Table):
 
     norm: the name of the norm in which the margin becomes largest, None when none is known;
     status: 'proved', 'proved-linear', 'path-only', 'conjectured', 'measured', 'none' or 'unknown'
-    (a custom optimizer or model); references: keys of the bibliography; premises: the conditions, with
-    what the data say about them. The status is that of the statement under its premises; `word`
-    says what is left of it here, and only where `established` is it a theorem about this run.
+    (a custom optimizer or model); references: keys of the bibliography; premises: the conditions,
+    with what the data say about them. The status is that of the statement under its premises;
+    `word` says what is left of it here, and only where `established` is it a theorem about this
+    run.
 
     >>> limit = predict("weight", "sign")
     >>> limit.norm, limit.status, limit.references
