@@ -50,7 +50,7 @@ def _factors(params: Blocks, D: Floats, z: Floats, h: int) -> Factors:
     return {"W": (across.reshape(D.shape), z), "tau": (along.reshape(*D.shape[:2], 1), ones)}
 
 
-def _prepare(tokens: Tokens) -> Tokens:
+def unit_keys(tokens: Tokens) -> Tokens:
     """The tokens with unit keys."""
     still = np.flatnonzero(~tokens.queries.any(axis=1))
     if len(still):
@@ -74,7 +74,7 @@ def _prepare(tokens: Tokens) -> Tokens:
     )
 
 
-def _parts(params: Blocks, tokens: Tokens) -> list[Part]:
+def inputs_alone(params: Blocks, tokens: Tokens) -> list[Part]:
     """Each input alone, its prompt τ W z/‖W z‖."""
     w = _vectors(params, tokens.queries[None])[0, 0]
     keys, X, present = np.asarray(tokens.keys), np.asarray(tokens.X), tokens.present()
@@ -95,10 +95,10 @@ QK_NORM = Model(
     layer=Layer(
         _vectors,
         _chain,
-        _parts,
+        inputs_alone,
         kind="input",
         factors=_factors,
-        prepare=_prepare,
+        prepare=unit_keys,
         begin={"tau": 1.0},
     ),
 )
