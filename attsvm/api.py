@@ -69,7 +69,8 @@ def train(
     lr, steps, seed : the step size (default: the optimizer's own, or 0.1), the number of steps, the
         seed of the start.
     init : "zero", "normal:STD", "uniform" (±1/√rows), or arrays by block name; default: zero, and
-        normal:0.1 for factors, where zero is a stationary point.
+        normal:0.1 for factors, where zero is a stationary point, for several heads, which would be
+        one, and for qk-norm.
     width : columns of the factors, default: min(d, dq). Tokens only.
     heads : attention heads of "multi-head" and "split-heads", default: 2. Tokens only.
     threads : cores that share a stack, default: all, or NUMBA_NUM_THREADS. The path is the same to

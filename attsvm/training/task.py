@@ -17,7 +17,7 @@ from attsvm._utils.expected import shown, whole
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.problem.tokens import Tokens
 from attsvm.training.config import OptimizerConfig
-from attsvm.training.heads import Head, Linear, head_of
+from attsvm.training.heads import HEADS, Head, Linear, head_of
 from attsvm.training.loop import FastSteps, Holder, Kernel, TrainingTask, named, unnamed
 from attsvm.training.losses import Loss, loss_of
 from attsvm.training.models import model_of, with_head, with_heads
@@ -214,6 +214,12 @@ def head_for(head: Any, model: Model, e: int, size: int) -> Head:
     """
     H = heads_of(model)
     if H == 1 or isinstance(head, Head):
+        own = getattr(head, head.block) if H > 1 and type(head) in HEADS.values() else None
+        if own is not None and own.shape[1] != H * e:
+            raise BadTokens(
+                f"the prediction head reads {own.shape[1]} features; {H} attention heads of {e} "
+                f"features have {H * e}"
+            )
         return head_of(head, H * e, size=size)
     wanted = f"it must be ({e},), one for all {H} attention heads, or ({H}, {e}), one for each"
     try:

@@ -1,5 +1,6 @@
 """Several heads: f_i = Σ_h v_hᵀ X_iᵀ softmax(X_i W_h z_i), the keys being X_i unless given.
 
+Heads that start alike and are read alike stay so, so that a run starts elsewhere than at zero.
 Optimizers normalize block by block: "multi-head" has all W_h in one block, below each other, and
 "split-heads" has a block for each head.
 """
@@ -68,6 +69,7 @@ def multi_head(H: int) -> Model:
         "multi-head",
         lambda d, dq, width, e: {"W": (H * d, dq)},
         lambda params: params["W"],
+        start="normal:0.1",
         layer=layer,
     )
 
@@ -100,6 +102,7 @@ def split_heads(H: int) -> Model:
         "split-heads",
         lambda d, dq, width, e: dict.fromkeys(names, (d, dq)),
         lambda params: np.concatenate([params[name] for name in names], axis=1),
+        start="normal:0.1",
         layer=layer,
     )
 

@@ -104,9 +104,9 @@ def checks(table: Table, thresholds: Any) -> Checks:
     beyond = int((long[long.model == "split-heads"].above > 1 + thresholds["ratio"]).sum())
     if beyond:
         yield Note(
-            f"Of {(long.model == 'split-heads').sum()} runs with heads normalized by themselves and "
-            f"steps of {long.lr.max():g}, {beyond} have norms further apart: a head whose steps "
-            "alternate between two directions grows by less than their length at each of them."
+            f"Of {(long.model == 'split-heads').sum()} runs with each head normalized by itself "
+            f"and steps of {long.lr.max():g}, {beyond} have norms further apart: a head whose "
+            "steps alternate between two directions grows by less than their length at each one."
         )
 
 
