@@ -121,6 +121,7 @@ def run_several(asked: Mapping[str, Any], chosen: Mapping[str, list[Any]]) -> No
             head=_read_head(archive, asked["head"], fixed, asked["seed"]),
             steps=asked["steps"],
             progress=progress,
+            threads=asked["threads"],
             loss=read_part(asked["loss"], "loss"),
             **{k: value for k, value in _read_config(asked, archive).items() if k != "lr"},
         )
@@ -333,7 +334,11 @@ def _read_head(archive: Archive, name: str | None, model: str | Model, seed: int
         return name
     if name is not None and is_outside(name):
         return read_part(name, "head")
-    if name is None and model_of(model).layer is not None and np.ndim(archive.arrays.get("v", 0.0)) > 1:
+    if (
+        name is None
+        and model_of(model).layer is not None
+        and np.ndim(archive.arrays.get("v", 0.0)) > 1
+    ):
         return archive.arrays["v"]  # a row for each attention head
     return archive.head(name, seed)
 
