@@ -7,12 +7,10 @@ with the library.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from attsvm._utils.files import write_text
 from attsvm.datasets.instances import multi_input_planar, single_input_global, single_input_local
 from attsvm.plotting.html import render
 from attsvm.plotting.html.shell import script_json
@@ -42,8 +40,8 @@ def presets() -> list[dict[str, Any]]:
     """The examples of the page: name, what to look at, instance, start, and settings."""
     usual = {"optimizer": "ngd", "lr": "0.1", "steps": "1000"}
     two = [
-        [[0.9, 0.35, 0], [-0.2, 0.8, 0], [-0.55, -0.45, 0]],
-        [[0.5, -0.75, 0], [-0.85, 0.15, 0], [0.15, 0.25, 0]],
+        [[0.35, 0.1, 0], [-0.35, -0.8, 0], [-0.35, -0.4, 0]],
+        [[-0.65, -0.5, 0], [-0.6, 0.35, 0], [-0.3, 0.85, 0]],
     ]
     away = [[[0.5, 0.0, 1], [-0.5, 0.0, 0]], [[-1.0, 0.5, 1], [1.0, -0.5, 0]]]
     return [
@@ -51,22 +49,21 @@ def presets() -> list[dict[str, Any]]:
             "name": "Two inputs",
             "about": "Two inputs of three tokens. Which selection the run ends at depends on the "
             "start: move p₀, or shade the regions of starts.",
-            "instance": _instance(two, (0.3, 0.6)),
-            "start": [0.2, -0.1],
+            "instance": _instance(two, (0.55, -0.25)),
+            "start": [-0.3, 0.6],
             "settings": usual,
         },
         {
             "name": "One input, two optima",
-            "about": "Token 0.0 has the highest score. The token that is tight for 0.1 scores "
-            "lower, so 0.1 is locally optimal too, and starts near its direction end there.",
+            "about": "Token A0 has the highest score. The token that is tight for A1 scores lower, "
+            "so A1 is locally optimal too, and starts near its direction end there.",
             "instance": _planar(single_input_local()),
             "start": [0.3, 0.1],
             "settings": usual,
         },
         {
             "name": "One input, one optimum",
-            "about": "Now token 0.2 scores as high as 0.1: 0.1 is no longer locally optimal, and "
-            "every start ends at 0.0.",
+            "about": "Now token A2 scores as high as A1, so A1 is no longer locally optimal.",
             "instance": _planar(single_input_global()),
             "start": [0.3, 0.1],
             "settings": usual,
@@ -100,8 +97,3 @@ def page() -> str:
         "attsvm.plotting.html", "play.html",
         presets=examples, data=script_json(examples), limits=script_json(limits),
     )  # fmt: skip
-
-
-def write_page(file: Path) -> None:
-    """Write the page in one move: a whole file appears, or none."""
-    write_text(file, page())

@@ -8,6 +8,8 @@ window.attsvm = (() => {
   const EPS = 2 ** -52;
   // Score differences below this many units of their own size are ties.
   const TIED = 8 * EPS;
+  // The relative error of a norm is below this.
+  const ROUNDING = 16 * EPS;
   // A margin this close to 1, relative to its rounding, is tight.
   const TIGHT = 1e-9;
   // A gap above this is not called optimal.
@@ -86,7 +88,7 @@ window.attsvm = (() => {
     const feasible = found.filter((p) => worst(rows, p) >= 1 - TIGHT);
     const least = feasible.reduce((a, p) => (norm(p, Infinity) < norm(a, Infinity) ? p : a), feasible[0]);
     const others = feasible.filter((p) => norm(p, Infinity) <= norm(least, Infinity) * (1 + TIGHT));
-    return { p: least || null, unique: others.every((p) => norm(minus(p, least)) <= TIGHT * norm(least)) };
+    return { p: least || null, others, unique: others.every((p) => norm(minus(p, least)) <= TIGHT * norm(least)) };
   }
 
   /** λ ≥ 0 on the decisive rows with Σ λ d along the gradient of ‖·‖_P at p. */
@@ -115,14 +117,15 @@ window.attsvm = (() => {
     return best.weights;
   }
 
-  /** Σ λ / ‖Σ λ d‖_q: no p with d·p ≥ 1 is shorter. Infinity where Σ λ d is zero. */
+  /** Σ λ / ‖Σ λ d‖_q, rounded down: no p with d·p ≥ 1 is shorter. */
   function lowerBound(rows, weights, P) {
-    let total = 0, sum = [0, 0];
+    let total = 0, sum = [0, 0], size = 0;
     for (const [k, w] of weights) {
       total += w;
       sum = [sum[0] + w * rows[k][0], sum[1] + w * rows[k][1]];
+      size += w * norm(rows[k], 1);
     }
-    return total / norm(sum, dual(P));
+    return (total / (norm(sum, dual(P)) + 4 * EPS * size)) * (1 - ROUNDING);
   }
 
   /** Rows with λ ≥ 0 that combine to zero up to rounding, as [[row, λ], …]; null without any. */
@@ -152,7 +155,7 @@ window.attsvm = (() => {
    * Least ‖p‖_P with d·p ≥ 1 for every row d, with bounds from p and from multipliers.
    *
    * status: "optimal", "infeasible" (rows that combine to zero prove it), "undecided" (no p of norm
-   * below `lower`), or "empty" (no row). gap = upper/lower − 1, never below its own rounding error.
+   * below `lower`), or "empty" (no row). Bounds are rounded outward; gap = upper/lower − 1.
    */
   function solve(rows, P = 2) {
     const none = { p: null, upper: Infinity, gap: null, multipliers: [], unique: true };
@@ -171,10 +174,10 @@ window.attsvm = (() => {
     }
     const weights = max ? multipliersMax(rows) : multipliers(rows, found, P);
     const p = times(1 / margin, found.p);
-    const upper = norm(p, P), lower = lowerBound(rows, weights, P);
-    const gap = Math.max(upper / lower - 1, error, EPS);
+    const upper = (norm(p, P) * (1 + ROUNDING)) / (1 - error / margin), lower = lowerBound(rows, weights, P);
+    const gap = upper / lower - 1;
     const status = gap <= TOL ? "optimal" : "undecided";
-    return { status, p, upper, lower, gap, multipliers: weights, unique: found.unique ?? true, message: "" };
+    return { status, p, upper, lower, gap, multipliers: weights, unique: found.unique ?? true, others: found.others ?? [p], message: "" };
   }
 
   // ---- selections: which are feasible, and which are locally optimal --------------------------
@@ -207,10 +210,15 @@ window.attsvm = (() => {
     const best = gaps.every((gap) => gap > 0);
     const base = { selection, best, rows: rows.map(place), ...solution, tight: [], against: [] };
     if (solution.status !== "optimal") return { ...base, kind: solution.status };
-    const tight = rows.map(({ d }) => dot(d, solution.p) - 1 <= TIGHT * Math.max(1, norm(d) * norm(solution.p)));
-    const against = rows.filter((_, k) => tight[k] && gaps[k] <= 0).map(place);
-    const kind = best ? "global" : against.length ? "neither" : "local";
-    return { ...base, kind, tight: rows.filter((_, k) => tight[k]).map(place), against };
+    const tightAt = (p) => rows.map(({ d }) => dot(d, p) - 1 <= TIGHT * Math.max(1, norm(d) * norm(p)));
+    const againstAt = (p) => { const tight = tightAt(p); return rows.filter((_, k) => tight[k] && gaps[k] <= 0).map(place); };
+    const tight = tightAt(solution.p), against = againstAt(solution.p);
+    const found = { ...base, tight: rows.filter((_, k) => tight[k]).map(place), against };
+    if (best) return { ...found, kind: "global" };
+    // In the max norm several p may have the least norm, with other tight tokens.
+    if (solution.others.some((p) => !againstAt(p).length !== !against.length))
+      return { ...found, kind: "undecided", message: "Several p have the least norm, and not all have the same tight tokens." };
+    return { ...found, kind: against.length ? "neither" : "local" };
   }
 
   /** Every selection of one token per input. */
@@ -357,13 +365,13 @@ window.attsvm = (() => {
 
   function remarks(instance) {
     const said = [];
-    const { inputs } = instance;
+    const { inputs } = instance, letter = (i) => "ABCD"[i] || String(i);
     if (inputs.every(({ tokens }) => tokens.length < 2)) said.push("Every input has one token: there is nothing to select.");
-    else inputs.forEach(({ tokens }, i) => { if (tokens.length < 2) said.push(`Input ${i} has one token, which always has all the attention.`); });
+    else inputs.forEach(({ tokens }, i) => { if (tokens.length < 2) said.push(`Input ${letter(i)} has one token, which always has all the attention.`); });
     inputs.forEach(({ tokens }, i) => {
       for (let t = 0; t < tokens.length; t++)
         for (let a = 0; a < t; a++)
-          if (norm(minus(tokens[a].x, tokens[t].x)) === 0) said.push(`Tokens ${i}.${a} and ${i}.${t} are in the same place: no p selects one of them alone.`);
+          if (norm(minus(tokens[a].x, tokens[t].x)) === 0) said.push(`Tokens ${letter(i)}${a} and ${letter(i)}${t} are in the same place: no p selects one of them alone.`);
     });
     if (inputs.some(({ tokens }) => tokens.length > 1) && inputs.every(({ tokens }, i) => tokens.every((_, t) => scoreGap(instance, i, 0, t) === 0)))
       said.push("The tokens of each input share one score: the gradient is zero and p stays at its start.");

@@ -4,7 +4,8 @@
   const $ = (id) => document.getElementById(id);
   const COLOURS = ["blue", "orange", "green", "pink", "gold", "sky"].map((name) => `var(--${name})`);
   const MOST_INPUTS = 4, MOST_TOKENS = 8;
-  const CELLS = 44; // starts across the disc, when regions are shaded
+  const MOST_ROWS = 60;
+  const CELLS = 48; // starts across the disc, when regions are shaded
   const SLICE = 12; // milliseconds of shading between two frames
 
   // ---- state --------------------------------------------------------------------------------
@@ -30,16 +31,21 @@
   // ---- texts --------------------------------------------------------------------------------
 
   const known = (x) => x !== null && Number.isFinite(x);
-  const fixed = (x, digits) => (known(x) ? x.toFixed(digits).replace(/^-(0\.?0*)$/, "$1") : "–");
-  const short = (x) => (!known(x) ? "–" : x === 0 ? "0" : Math.abs(x) < 1e-3 || Math.abs(x) >= 1e5 ? x.toExponential(1) : String(Number(x.toPrecision(5))));
+  const signed = (text) => text.replace(/^-(0\.?0*)$/, "$1").replace(/^-/, "−");
+  const fixed = (x, digits) => (known(x) ? signed(x.toFixed(digits)) : "–");
+  const short = (x) => (!known(x) ? "–" : x === 0 ? "0" : signed(Math.abs(x) < 1e-3 || Math.abs(x) >= 1e5 ? x.toExponential(1) : String(Number(x.toPrecision(5)))));
   const above = (x) => (known(x) ? (Math.ceil(x * 10 ** -Math.floor(Math.log10(x))) * 10 ** Math.floor(Math.log10(x))).toExponential(0) : "–");
   /** A correlation, cut and not rounded, so that 1 is never shown for less. */
-  const cut = (x) => (known(x) ? (Math.trunc(x * 1e6) / 1e6).toFixed(6) : "–");
-  const named = (selection) => selection.map((t, i) => `${i}.${t}`).join(" ");
+  const cut = (x) => (known(x) ? signed((Math.trunc(x * 1e6) / 1e6).toFixed(6)) : "–");
+  /** Inputs are A, B, C, D; tokens are counted from 0. */
+  const letter = (input) => "ABCD"[input];
+  const tokenName = (input, t) => `${letter(input)}${t}`;
+  const named = (selection) => selection.map((t, i) => tokenName(i, t)).join(" ");
   const normName = (P) => (P === 2 ? "Euclidean norm" : P === Infinity ? "max norm" : `ℓ${P} norm`);
-  const tokenNames = (places) => places.map(({ input, token }) => `${input}.${token}`).join(", ");
-  const WORDS = { global: "yes: the highest scores", local: "yes", infeasible: "infeasible", undecided: "undecided", empty: "nothing to separate" };
-  const word = (v) => (v.kind === "neither" ? `no: ${tokenNames(v.against)} tight, score not lower` : WORDS[v.kind]);
+  const tokenNames = (places) => places.map(({ input, token }) => tokenName(input, token)).join(", ");
+  const WORDS = { global: "yes: the highest scores", local: "yes", undecided: "undecided", empty: "nothing to separate" };
+  const opposed = (v) => tokenNames(v.multipliers.map(([k]) => v.rows[k]));
+  const word = (v) => ({ neither: `no: ${tokenNames(v.against)} tight, score not lower`, infeasible: `infeasible: not above ${opposed(v)} at once` })[v.kind] || WORDS[v.kind];
   const optimal = (v) => v.kind === "global" || v.kind === "local";
 
   // ---- geometry of the picture: prompts have their direction and a shortened length -----------
@@ -120,7 +126,7 @@
   function makeHandles() {
     const instance = state.instance;
     handles = instance.inputs.flatMap(({ tokens }, i) => tokens.map((token, t) =>
-      handle("token", shape(i, 6.5), () => token.x, (q) => { token.x = q; }, () => `Token ${i}.${t} at ${short(token.x[0])}, ${short(token.x[1])}, score ${short(A.score(instance, i, t))}`)));
+      handle("token", shape(i, 6.5), () => token.x, (q) => { token.x = q; }, () => `Token ${tokenName(i, t)} at ${short(token.x[0])}, ${short(token.x[1])}, score ${short(A.score(instance, i, t))}`)));
     const v = () => instance.v;
     handles.push(handle("head", element("circle", { r: 6, class: "mark" }), v, (q) => { instance.v = A.norm(q) < 1e-9 ? [0, 0] : q; }, () => `Prediction head v at ${v().map(short).join(", ")}`));
     const cross = element("path", { d: "M-7 0L0 -7L7 0L0 7Z", class: "mark" });
@@ -143,12 +149,12 @@
     parts.push(element("circle", { cx: centre[0], cy: centre[1], r: rim, class: "rim" }));
     const shown = shownVerdict();
     if (shown && shown.p) parts.push(...marginLines(shown));
-    const arrows = verdicts.filter((v) => v.p && (optimal(v) || v === shown));
+    const arrows = verdicts.filter((v) => v.p && (optimal(v) || v === shown)).slice(0, 40);
     for (const v of arrows) parts.push(...arrow(v, v === shown));
     if (arrows.length <= 12)
       for (const v of arrows) {
-        const at = toScreen(onRim(v.p, 0.84));
-        texts.push(label(at, named(v.selection), { class: "halo", "text-anchor": "middle", "dominant-baseline": "middle" }));
+        const at = toScreen(onRim(v.p, 0.86)), d = onRim(v.p, 13 / state.radius), right = d[1] >= 0 ? 1 : -1;
+        texts.push(label([at[0] + right * d[1], at[1] + right * d[0] + 4], named(v.selection), { class: "halo", "text-anchor": right * d[1] > 0 ? "start" : "end" }));
       }
     parts.push(polyline(thinned(run.path).map((p) => toScreen(shorten(p))), { class: "path" }));
     const last = toScreen(shorten(run.p));
@@ -161,7 +167,7 @@
     });
     const many = handles.length > 14 || size < 480;
     state.instance.inputs.forEach(({ tokens }, i) => tokens.forEach((token, t) => {
-      const at = toScreen(token.x), name = many ? `${i}.${t}` : `${i}.${t} (${fixed(A.score(state.instance, i, t), 2)})`;
+      const at = toScreen(token.x), name = tokenName(i, t) + (many ? "" : ` (${fixed(A.score(state.instance, i, t), 2)})`);
       texts.push(label([at[0] + 11, at[1] - 10], name, { class: "quiet halo" }));
     }));
     texts.push(label([head[0] + 10, head[1] + 4], "v", { class: "halo", "font-style": "italic" }));
@@ -211,22 +217,23 @@
     const { path } = run, count = path.length / 2, last = Math.max(1, count - 1);
     const at = [...new Set(Array.from({ length: 120 }, (_, k) => Math.round((count - 1) * (Math.exp((k / 119) * Math.log(last + 1)) - 1) / last)))];
     const seen = at.map((k) => A.attention(state.instance, [path[2 * k], path[2 * k + 1]]));
-    const W = 260, H = 130, left = 30, right = 44, top = 8, bottom = 22;
+    const room = $("attention").clientWidth, columns = Math.max(1, Math.min(state.instance.inputs.length, Math.floor(room / 230)));
+    const W = Math.floor(Math.min(372, (room - 16 * (columns - 1)) / columns)), H = 140, left = 18, right = 34, top = 8, bottom = 22;
     const x = (k) => left + ((W - left - right) * Math.log(1 + k)) / Math.log(1 + last);
     const y = (s) => H - bottom - (H - top - bottom) * s;
     const figures = state.instance.inputs.map(({ tokens }, i) => {
       const final = seen[seen.length - 1][i], kept = end[i];
-      const drawing = element("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `Attention in input ${i}: token ${i}.${kept} ends at ${fixed(final[kept], 3)}` });
+      const drawing = element("svg", { width: W, height: H, role: "img", "aria-label": `Attention in input ${letter(i)}: token ${tokenName(i, kept)} ends at ${fixed(final[kept], 3)}` });
       for (const s of [0, 1]) drawing.append(line([left, y(s)], [W - right, y(s)], { class: "axis" }), label([left - 6, y(s) + 4], String(s), { class: "quiet", "text-anchor": "end" }));
       tokens.forEach((_, t) => {
         const look = { class: "curve", "stroke-dasharray": ["none", "6 3", "2 3", "8 3 2 3", "1 4", "10 4", "4 4", "2 6"][t % 8] };
         if (t === kept) Object.assign(look, { style: `stroke: var(--line); stroke-width: 2.6` });
         drawing.append(polyline(at.map((k, j) => [x(k), y(seen[j][i][t])]), look));
       });
-      for (const [t, place] of spread(final.map(y), 14, H - bottom + 4)) drawing.append(label([W - right + 6, place + 4], `${i}.${t}`, t === kept ? {} : { class: "quiet" }));
+      for (const [t, place] of spread(final.map(y), 14, H - bottom + 4)) drawing.append(label([W - right + 6, place + 4], tokenName(i, t), t === kept ? {} : { class: "quiet" }));
       drawing.append(label([left, H - 5], "step 0", { class: "quiet" }), label([W - right, H - 5], String(count - 1), { class: "quiet", "text-anchor": "end" }));
       const figure = document.createElement("figure"), caption = document.createElement("figcaption");
-      caption.textContent = `Input ${i}, label ${state.instance.inputs[i].label > 0 ? "+1" : "−1"}`;
+      caption.textContent = `Input ${letter(i)}, label ${state.instance.inputs[i].label > 0 ? "+1" : "−1"}`;
       figure.append(caption, drawing);
       return figure;
     });
@@ -253,20 +260,20 @@
       global: "These tokens have the highest scores, so the selection is globally optimal.",
       local: "The selection is locally optimal: every tight token has a lower score.",
       neither: `The selection is not locally optimal: ${tokenNames(own.against)} ${own.against.length > 1 ? "are" : "is"} tight with no lower score, so p may still turn.`,
-      infeasible: "No direction p separates these tokens from the others: the selection cannot be kept alone.",
+      infeasible: `No direction p separates these tokens from ${opposed(own)}.`,
       undecided: own.message, empty: "",
     }[own.kind];
     $("verdict").textContent = after + ended + said;
     const c = shown && shown.p ? A.correlation(run.p, shown.p) : null;
     const facts = [
-      ["direction of", shown ? named(shown.selection) : "–"],
+      ["compared with", shown ? `the max-margin direction of ${named(shown.selection)}` : "–"],
       ["correlation with p", A.norm(run.p) === 0 ? "p = 0 has no direction" : cut(c)],
       ["share of the best margin", shown ? cut(A.marginShare(state.instance, shown, run.p, P)) : "–"],
-      ["least norm", shown && shown.p ? `${shown.upper.toPrecision(10)} (${normName(P)})` : "none: no p satisfies the constraints"],
+      ["least norm", shown && shown.p ? `${shown.upper.toPrecision(10)} (${normName(P)})` : `no p satisfies the constraints${shown && shown.kind === "infeasible" ? `: not above ${opposed(shown)} at once` : ""}`],
       ["certified gap", shown && known(shown.gap) ? `at most ${above(shown.gap)}` : "–"],
       ["p", `(${run.p.map(short).join(", ")}), norm ${short(A.norm(run.p, P))}`],
     ];
-    if (shown && shown.p && !shown.unique) facts.push(["note", "The least max norm is reached at several p: the direction is one of them."]);
+    if (shown && shown.p && !shown.unique) facts.push(["note", "Several p have the least max norm: this is the direction of one of them."]);
     $("facts").replaceChildren(...facts.flatMap(([name, value]) => {
       const dt = document.createElement("dt"), dd = document.createElement("dd");
       dt.textContent = name;
@@ -280,11 +287,11 @@
 
   function drawSelections(shown) {
     const rank = { global: 0, local: 1, neither: 2, undecided: 3, empty: 4, infeasible: 5 };
-    const feasible = verdicts.filter((v) => v.kind !== "infeasible"), none = verdicts.length - feasible.length;
-    const rows = [...feasible].sort((a, b) => rank[a.kind] - rank[b.kind] || a.upper - b.upper);
+    const none = verdicts.filter((v) => v.kind === "infeasible").length;
+    const rows = [...verdicts].sort((a, b) => rank[a.kind] - rank[b.kind] || a.upper - b.upper);
     const local = rows.filter(optimal).length;
-    $("count").textContent = `${verdicts.length} ${verdicts.length === 1 ? "selection" : "selections"}: ${local} locally optimal, ${none} infeasible (no p satisfies the constraints).`;
-    $("selections").replaceChildren(...rows.slice(0, 60).map((v) => {
+    $("count").textContent = `${verdicts.length} ${verdicts.length === 1 ? "selection" : "selections"}: ${local} locally optimal, ${none} infeasible.${rows.length > MOST_ROWS ? ` The first ${MOST_ROWS} are listed.` : ""}`;
+    $("selections").replaceChildren(...rows.slice(0, MOST_ROWS).map((v) => {
       const row = document.createElement("tr"), first = document.createElement("td"), button = document.createElement("button"), swatch = document.createElement("span");
       swatch.className = "swatch";
       swatch.style.background = colour(v.selection);
@@ -323,9 +330,13 @@
     const cells = [];
     for (let k = 0; k < CELLS * CELLS; k++) {
       const at = [(k % CELLS + 0.5) * cell, (Math.floor(k / CELLS) + 0.5) * cell], q = fromScreen(at);
-      if (A.norm(q) < 0.985 * state.radius) cells.push([at, q]);
+      const far = A.norm(q) / state.radius, inside = Math.min(1, 0.985 / far); // cells on the rim start just inside it
+      if (far < 1.04) cells.push([k, [q[0] * inside, q[1] * inside]]);
     }
-    const style = getComputedStyle(document.documentElement), probe = document.createElement("span");
+    context.beginPath();
+    context.arc($("ground").width / 2, $("ground").width / 2, $("ground").width / 2.16, 0, 2 * Math.PI);
+    context.clip();
+    const probe = document.createElement("span"); // its style turns a variable into a colour
     document.body.append(probe);
     const paint = (text) => { probe.style.color = text; return getComputedStyle(probe).color; };
     const colours = new Map();
@@ -333,13 +344,15 @@
     while (done < cells.length) {
       const until = performance.now() + SLICE;
       for (; done < cells.length && performance.now() < until; done++) {
-        const [at, q] = cells[done], start = lengthen(q);
+        const [k, q] = cells[done], start = lengthen(q);
         const name = named(A.selected(state.instance, A.train(state.instance, { ...chosen, start }).p));
         counts.set(name, (counts.get(name) || 0) + 1);
         if (!colours.has(name)) colours.set(name, paint(colourOf.get(name) || "var(--quiet)"));
         context.globalAlpha = colourOf.has(name) ? 0.3 : 0.14;
         context.fillStyle = colours.get(name);
-        context.fillRect((at[0] - cell / 2) * ratio, (at[1] - cell / 2) * ratio, cell * ratio + 0.5, cell * ratio + 0.5);
+        const column = k % CELLS, row = Math.floor(k / CELLS);
+        const [left, top, right, bottom] = [column, row, column + 1, row + 1].map((x) => Math.round(x * cell * ratio));
+        context.fillRect(left, top, right - left, bottom - top);
       }
       $("progress").textContent = `Shading: ${Math.round((100 * done) / cells.length)} % of ${cells.length} starts.`;
       await new Promise((next) => requestAnimationFrame(next));
@@ -347,7 +360,7 @@
     }
     probe.remove();
     const shares = [...counts].sort((a, b) => b[1] - a[1]).slice(0, 5).map(([name, n]) => `${name} ${Math.round((100 * n) / cells.length)} %`);
-    $("progress").textContent = `Largest attention after ${chosen.steps} steps from ${cells.length} starts: ${shares.join(", ")}${counts.size > 5 ? ", …" : ""}. Grey: not locally optimal.`;
+    $("progress").textContent = `Largest attention after ${chosen.steps} steps from ${cells.length} starts: ${shares.join(", ")}${counts.size > 5 ? ", …" : ""}.${[...counts.keys()].some((name) => !colourOf.has(name)) ? " Grey: not locally optimal." : ""}`;
   }
 
   // ---- update: everything follows from the state -------------------------------------------------
@@ -426,24 +439,24 @@
     const sets = instance.inputs.map((input, i) => {
       const set = document.createElement("fieldset"), legend = document.createElement("legend"), table = document.createElement("table");
       const select = document.createElement("select");
-      select.setAttribute("aria-label", `Label of input ${i}`);
+      select.setAttribute("aria-label", `Label of input ${letter(i)}`);
       for (const value of [1, -1]) select.add(new Option(value > 0 ? "+1" : "−1", value, false, value === input.label));
       select.addEventListener("change", () => { input.label = Number(select.value); schedule(true); });
-      legend.append(`Input ${i}, label `, select);
+      legend.append(`Input ${letter(i)}, label `, select);
       const head = table.createTHead().insertRow();
       for (const text of ["token", "x₁", "x₂", "c", "score", ""]) { const th = document.createElement("th"); th.textContent = text; head.append(th); }
       const body = table.createTBody();
       input.tokens.forEach((token, t) => {
-        const row = body.insertRow(), name = `${i}.${t}`;
+        const row = body.insertRow(), name = tokenName(i, t);
         row.insertCell().textContent = name;
         for (const j of [0, 1]) row.insertCell().append(field(`x${j + 1} of token ${name}`, () => token.x[j], (value) => { token.x = token.x.map((old, k) => (k === j ? value : old)); }));
         row.insertCell().append(field(`own score c of token ${name}`, () => token.c, (value) => { token.c = value; }));
-        row.insertCell().dataset.score = name;
+        row.insertCell().dataset.score = `${i}.${t}`;
         row.insertCell().append(input.tokens.length > 1 ? button("✕", `Remove token ${name}`, () => { input.tokens.splice(t, 1); rebuild(); }) : "");
       });
       set.append(legend, table);
-      if (input.tokens.length < MOST_TOKENS) set.append(button("Add a token", `Add a token to input ${i}`, () => { input.tokens.push({ x: randomPoint(0.6 * state.radius), c: 0 }); rebuild(); }));
-      if (instance.inputs.length > 1) set.append(" ", button("Remove the input", `Remove input ${i}`, () => { instance.inputs.splice(i, 1); rebuild(); }));
+      if (input.tokens.length < MOST_TOKENS) set.append(button("Add a token", `Add a token to input ${letter(i)}`, () => { input.tokens.push({ x: randomPoint(0.6 * state.radius), c: 0 }); rebuild(); }));
+      if (instance.inputs.length > 1) set.append(" ", button("Remove the input", `Remove input ${letter(i)}`, () => { instance.inputs.splice(i, 1); rebuild(); }));
       return set;
     });
     const more = document.createElement("p");
@@ -523,7 +536,7 @@
     const width = $("plane").clientWidth;
     if (!width || width === size) return;
     size = width;
-    if (run) { drawPlane(); clearGround(); if (state.shading) shadeRegions(); }
+    if (run) { drawPlane(); drawAttention(); clearGround(); if (state.shading) shadeRegions(); }
   }).observe($("plane"));
   size = $("plane").clientWidth || size;
   choose(0);
