@@ -196,11 +196,12 @@ window.attsvm = (() => {
     return label * (dot(instance.v, tokens[t].x) + tokens[t].c);
   };
 
-  /** The rows x_kept − x_t of a selection, with the input and the token of each. */
-  function rowsOf(instance, selection) {
-    return instance.inputs.flatMap(({ tokens }, input) =>
-      tokens.flatMap((token, t) => (t === selection[input] ? [] : [{ input, token: t, d: minus(tokens[selection[input]].x, token.x) }])));
-  }
+  /** The rows x_kept − x_t of a selection, or of its first inputs, with the input and token of each. */
+  const rowsOf = (instance, selection) =>
+    selection.flatMap((kept, input) => {
+      const { tokens } = instance.inputs[input];
+      return tokens.flatMap((token, t) => (t === kept ? [] : [{ input, token: t, d: minus(tokens[kept].x, token.x) }]));
+    });
 
   /** Whether one selection is global, local, neither, infeasible or undecided, and why. */
   function optimality(instance, selection, P = 2) {
@@ -208,7 +209,7 @@ window.attsvm = (() => {
     const solution = solve(ds, P), place = ({ input, token }) => ({ input, token });
     const gaps = rows.map(({ input, token }) => scoreGap(instance, input, selection[input], token));
     const best = gaps.every((gap) => gap > 0);
-    const base = { selection, best, rows: rows.map(place), ...solution, tight: [], against: [] };
+    const base = { selection, rows: rows.map(place), ...solution, tight: [], against: [] };
     if (solution.status !== "optimal") return { ...base, kind: solution.status };
     const tightAt = (p) => rows.map(({ d }) => dot(d, p) - 1 <= TIGHT * Math.max(1, norm(d) * norm(p)));
     const againstAt = (p) => { const tight = tightAt(p); return rows.filter((_, k) => tight[k] && gaps[k] <= 0).map(place); };
@@ -221,12 +222,24 @@ window.attsvm = (() => {
     return { ...found, kind: against.length ? "neither" : "local" };
   }
 
-  /** Every selection of one token per input. */
-  const selections = (instance) =>
-    instance.inputs.reduce((found, { tokens }) => found.flatMap((a) => tokens.map((_, t) => [...a, t])), [[]]);
-
   /** The verdict on every selection, in the order of the tokens. */
-  const localOptima = (instance, P = 2) => selections(instance).map((selection) => optimality(instance, selection, P));
+  function localOptima(instance, P = 2) {
+    const { inputs } = instance, found = [];
+    // A prefix whose rows combine to zero proves the same of every selection that begins with it.
+    const extend = (prefix, proof) => {
+      if (prefix.length === inputs.length) {
+        found.push(proof ? { ...proof, selection: prefix } : optimality(instance, prefix, P));
+        return;
+      }
+      inputs[prefix.length].tokens.forEach((_, t) => {
+        const next = [...prefix, t], last = next.length === inputs.length;
+        const verdict = proof || last ? null : optimality(instance, next);
+        extend(next, proof || (verdict && verdict.kind === "infeasible" ? verdict : null));
+      });
+    };
+    extend([], null);
+    return found;
+  }
 
   /** The share of the best margin that p has: min d·p / ‖p‖ over 1 / least norm; null without one. */
   function marginShare(instance, verdict, p, P = 2) {

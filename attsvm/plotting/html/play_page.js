@@ -6,12 +6,13 @@
   const MOST_INPUTS = 4, MOST_TOKENS = 8;
   const MOST_ROWS = 60;
   const CELLS = 48; // starts across the disc, when regions are shaded
+  const MOVING_STEPS = 2000; // steps while a point is dragged; all of them when it is put down
   const SLICE = 12; // milliseconds of shading between two frames
 
   // ---- state --------------------------------------------------------------------------------
 
   const copy = (value) => JSON.parse(JSON.stringify(value));
-  const state = { preset: 0, first: null, instance: null, start: [0, 0], radius: 1, shown: null, shading: false };
+  const state = { preset: 0, first: null, instance: null, start: [0, 0], radius: 1, shown: null, shading: false, moving: false };
   let verdicts = [], run = null, end = null, size = 640;
 
   /** The radius of the disc: all tokens, the head and the start have room inside. */
@@ -43,7 +44,7 @@
   const named = (selection) => selection.map((t, i) => tokenName(i, t)).join(" ");
   const normName = (P) => (P === 2 ? "Euclidean norm" : P === Infinity ? "max norm" : `ℓ${P} norm`);
   const tokenNames = (places) => places.map(({ input, token }) => tokenName(input, token)).join(", ");
-  const WORDS = { global: "yes: the highest scores", local: "yes", undecided: "undecided", empty: "nothing to separate" };
+  const WORDS = { global: "yes: the highest scores", local: "yes", undecided: "undecided: tight tokens differ between solutions", empty: "nothing to separate" };
   const opposed = (v) => tokenNames(v.multipliers.map(([k]) => v.rows[k]));
   const word = (v) => ({ neither: `no: ${tokenNames(v.against)} tight, score not lower`, infeasible: `infeasible: not above ${opposed(v)} at once` })[v.kind] || WORDS[v.kind];
   const optimal = (v) => v.kind === "global" || v.kind === "local";
@@ -101,6 +102,7 @@
     g.addEventListener("pointerdown", (event) => {
       const q = place(event), at = get();
       offset = [at[0] - q[0], at[1] - q[1]];
+      state.moving = true;
       g.setPointerCapture(event.pointerId);
       g.focus({ preventScroll: true });
       event.preventDefault();
@@ -110,7 +112,7 @@
       const q = place(event);
       move([q[0] + offset[0], q[1] + offset[1]]);
     });
-    for (const type of ["pointerup", "pointercancel"]) g.addEventListener(type, () => { offset = null; });
+    for (const type of ["pointerup", "pointercancel"]) g.addEventListener(type, () => { offset = null; state.moving = false; schedule(false); });
     const KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
     g.addEventListener("keydown", (event) => {
       const way = KEYS[event.key];
@@ -384,7 +386,8 @@
       verdicts.filter(optimal).sort((a, b) => a.upper - b.upper).forEach((v, k) => colourOf.set(named(v.selection), COLOURS[k % COLOURS.length]));
       if (state.shown && !verdicts.some((v) => named(v.selection) === state.shown)) state.shown = null;
     }
-    run = A.train(state.instance, { ...chosen, start: state.start });
+    const steps = state.moving ? Math.min(chosen.steps, MOVING_STEPS) : chosen.steps;
+    run = A.train(state.instance, { ...chosen, steps, start: state.start });
     end = A.selected(state.instance, run.p);
     const said = A.remarks(state.instance);
     if (!verdicts.some((v) => v.p) && !verdicts.some((v) => v.kind === "empty")) said.push("No selection is feasible: there is no separating direction.");
@@ -459,12 +462,16 @@
       if (instance.inputs.length > 1) set.append(" ", button("Remove the input", `Remove input ${letter(i)}`, () => { instance.inputs.splice(i, 1); rebuild(); }));
       return set;
     });
-    const more = document.createElement("p");
-    if (instance.inputs.length < MOST_INPUTS) more.append(button("Add an input", "Add an input", () => { instance.inputs.push(randomInput(3, 0.6 * state.radius)); rebuild(); }), " ");
-    const points = [["v", () => instance.v, (x) => { instance.v = x; }], ["p₀", () => state.start, (x) => { state.start = x; }]];
-    for (const [name, get, set] of points)
-      for (const j of [0, 1]) more.append(` ${name}${"₁₂"[j]} `, field(`entry ${j + 1} of ${name}`, () => get()[j], (value) => set(get().map((old, k) => (k === j ? value : old)))));
-    $("editor").replaceChildren(...sets, more);
+    const points = [["v", "Prediction head v", () => instance.v, (x) => { instance.v = x; }], ["p₀", "Start p₀", () => state.start, (x) => { state.start = x; }]];
+    const more = points.map(([name, says, get, set]) => {
+      const row = document.createElement("div"), title = document.createElement("span");
+      row.className = "number-row";
+      title.textContent = says;
+      row.append(title, ...[0, 1].map((j) => field(`entry ${j + 1} of ${name}`, () => get()[j], (value) => set(get().map((old, k) => (k === j ? value : old))))));
+      return row;
+    });
+    if (instance.inputs.length < MOST_INPUTS) more.push(button("Add an input", "Add an input", () => { instance.inputs.push(randomInput(3, 0.6 * state.radius)); rebuild(); }));
+    $("editor").replaceChildren(...sets, ...more);
   }
 
   /** After a change of how many tokens there are. */
