@@ -13,7 +13,10 @@ from attsvm.plotting.play import presets
 from tests.browser.chromium import CONTRAST
 
 NORMS = {"frobenius": 2, "l1.5": 1.5, "max": "Infinity"}
-RUNS = {"gd": ("gd", 2), "ngd": ("ngd", 2), "sign": ("sign", 2), "mirror:1.5": ("mirror", 1.5)}
+RUNS = {
+    "gd": ("gd", 2), "ngd": ("ngd", 2), "sign": ("sign", 2),
+    "mirror:1.5": ("mirror", 1.5), "nmirror:3": ("nmirror", 3),
+}  # fmt: skip
 CLOSE = 1e-6
 REMARKS = "document.getElementById('remarks').innerText"
 SEEN = "document.body.innerText"
