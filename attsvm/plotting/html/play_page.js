@@ -259,7 +259,7 @@
     const after = `After ${run.steps.toLocaleString("en")} ${run.steps === 1 ? "step" : "steps"} attention is largest on ${named(end)}. `;
     const ended = { "zero gradient": "The gradient is exactly zero: p does not move on. ", diverged: "The next step leaves the range of floats: take a smaller step size. ", done: "" }[run.ended];
     const said = {
-      global: "These tokens have the highest scores, so the selection is globally optimal.",
+      global: `${end.length > 1 ? "These tokens have the highest scores" : "This token has the highest score"}, so the selection is globally optimal.`,
       local: "The selection is locally optimal: every tight token has a lower score.",
       neither: `The selection is not locally optimal: ${tokenNames(own.against)} ${own.against.length > 1 ? "are" : "is"} tight with no lower score, so p may still turn.`,
       infeasible: `No direction p separates these tokens from ${opposed(own)}.`,
@@ -361,7 +361,7 @@
       if (mine !== shade) { probe.remove(); return; }
     }
     probe.remove();
-    const shares = [...counts].sort((a, b) => b[1] - a[1]).slice(0, 5).map(([name, n]) => `${name} ${Math.round((100 * n) / cells.length)} %`);
+    const shares = [...counts].sort((a, b) => b[1] - a[1]).slice(0, 5).map(([name, n]) => `${name} ${n < 0.01 * cells.length ? "below 1" : Math.round((100 * n) / cells.length)} %`);
     $("progress").textContent = `Largest attention after ${chosen.steps} steps from ${cells.length} starts: ${shares.join(", ")}${counts.size > 5 ? ", …" : ""}.${[...counts.keys()].some((name) => !colourOf.has(name)) ? " Grey: not locally optimal." : ""}`;
   }
 
