@@ -79,10 +79,19 @@ sphinx_gallery_conf = {
 }
 
 
+def playground(app, failed):
+    """Write the page that docs/playground.md opens beside the others."""
+    if failed is None and app.builder.format == "html":
+        from attsvm.plotting.play import page
+
+        (Path(app.outdir) / "play.html").write_text(page(), encoding="utf-8")
+
+
 def setup(app):
     """Pages that are made of the package itself: the reference, and the help of every command."""
     app.connect("config-inited", lambda app, config: reference.write(HERE / "api"))
     app.connect("config-inited", lambda app, config: commands.write(HERE / "api"))
+    app.connect("build-finished", playground)
     app.connect("autodoc-process-docstring", docstrings.reshape, priority=100)
     app.connect("autodoc-skip-member", docstrings.foreign)
     app.connect("source-read", sources.prepare)
