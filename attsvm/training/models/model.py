@@ -205,9 +205,9 @@ def evaluate(
     layer, (B, n, T) = model.layer, batch.present.shape
     views = [_view(model, params, batch)] if layer is None else _views(layer, params, batch)
     seen = [attend(*inputs, W) for inputs, W in views]
-    logs = np.concatenate([s.logs.reshape(B, n, T) for s in seen], axis=1)
-    pooled = np.concatenate([s.pooled.reshape(B, n, -1) for s in seen], axis=2)
-    top = np.concatenate([s.top.reshape(B, n) for s in seen], axis=1)
+    logs = _beside([s.logs.reshape(B, n, T) for s in seen], 1)
+    pooled = _beside([s.pooled.reshape(B, n, -1) for s in seen], 2)
+    top = _beside([s.top.reshape(B, n) for s in seen], 1)
     margins = batch.labels * read.value(pooled)
     if loss.from_best is None or read.vector is None:
         value, (sign, log_slope) = loss.value(margins), loss.slope(margins)
@@ -217,19 +217,16 @@ def evaluate(
     else:
         apart = residual_of_heads(batch, read.vector, loss.best, logs, top)
         value, sign, log_slope = loss.from_best(*apart)
-    slopes = np.split(batch.labels[:, :, None] * read.gradient(pooled), len(seen), axis=2)
+    slopes = np.ascontiguousarray(batch.labels[:, :, None] * read.gradient(pooled))
     curvature = (read.curvature or 0.0) * batch.labels
-    # The mean over inputs is in what is pulled back; a layer's views have one input each.
-    mean = 0.0 if layer is None else np.log(n)
-    at = [
-        Slopes(
-            s.logs,
-            s.top,
-            np.ascontiguousarray(slope).reshape(s.pooled.shape),
-            *(x.reshape(s.top.shape) for x in (sign, log_slope - mean, curvature)),
-        )
-        for s, slope in zip(seen, slopes, strict=True)
-    ]
+    at = [Slopes(logs, top, slopes, sign, log_slope, curvature)]
+    if layer is not None:
+        # The mean over inputs is in what is pulled back; a layer's views have one input each.
+        flat = [x.reshape(B * n, 1) for x in (sign, log_slope - np.log(n), curvature)]
+        at = [
+            Slopes(s.logs, s.top, own.reshape(s.pooled.shape), *flat)
+            for s, own in zip(seen, np.split(slopes, layer.heads, axis=2), strict=True)
+        ]
     pulled = [pull(*inputs, own) for (inputs, _), own in zip(views, at, strict=True)]
     if layer is None:
         G, scale = pulled[0]
@@ -264,6 +261,11 @@ def evaluate(
             found |= _graded(vectors, *of_logs(signed, weight))
         gradient = replace(gradient, graded=found)
     return Evaluation(value.mean(axis=1), gradient, logs, top, margins)
+
+
+def _beside(parts: list[Any], axis: int) -> Any:
+    """The arrays along this axis; one alone as it is."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=axis)
 
 
 # What attention is computed on, keys, values, queries and present, and its W.
