@@ -1,4 +1,4 @@
-"""Words of 0.2 that readers stumbled over do not come back: in pages, help, messages, docstrings."""
+"""Words that readers stumbled over do not come back into pages, help, messages and docstrings."""
 
 import re
 
