@@ -101,6 +101,14 @@ def checks(table: Table, thresholds: Any) -> Checks:
         yield info(f"{said}: largest ratio of two norms", rows.above.max())
     decided = int((table.attention > 1 - 1e-3).sum())
     yield Premises(decided, f"{decided} of {len(table)} runs with attention above .999 everywhere")
+    late = table[
+        (table.correlation < thresholds["correlation"]) | (table.above > 1 + thresholds["ratio"])
+    ]
+    if len(late):
+        yield Note(
+            f"{len(late)} of {len(table)} runs miss a threshold, {int((~late.settled).sum())} of "
+            "them with a selection that changed in the last nine tenths of the steps."
+        )
     beyond = int((long[long.model == "split-heads"].above > 1 + thresholds["ratio"]).sum())
     if beyond:
         yield Note(
