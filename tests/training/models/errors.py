@@ -65,6 +65,8 @@ def saturated_case(name: str, head: str, seed: int = 11, depth: float = DEPTH) -
     model = _form(name, head)
     batch = for_model(model, random_batch(seed, B=2, mask=True))
     params = random_params(model, batch, seed)
+    if "tau" in params:  # attention is saturated by τ, and keys stay of length one or so
+        params["tau"] = np.copysign(depth, params["tau"])
     batch, top = saturated(batch, vectors(model, params, batch.queries), depth, seed)
     for own in top.swapaxes(0, 1):
         np.put_along_axis(batch.present, own[:, :, None], True, axis=2)
