@@ -218,8 +218,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["simplex-projection", "equal-scores"])
 def test_processes_give_what_one_gives(name, tmp_path):
-    from attsvm.experiments.executors import engine_of
-    from attsvm.experiments.executors.engine import ExecutorConfig
+    from attsvm.experiments.executors import ExecutorConfig, engine_of
 
     alone = hunt(name, seed=2, instances=20_000, seconds=600).to_dict()
     shared = hunt(name, seed=2, instances=20_000, seconds=600,
