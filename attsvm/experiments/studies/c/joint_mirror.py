@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from attsvm.api import train
-from attsvm.experiments.group import Group, Parts, cosine, evaluate_at, selected_by, share, thinned
+from attsvm.experiments.group import (
+    Group,
+    Parts,
+    cosine,
+    cosines,
+    evaluate_at,
+    selected_by,
+    share,
+    thinned,
+)
 from attsvm.experiments.studies.shared.mirror_runs import divergence, norm_name
 from attsvm.experiments.studies.shared.published import published_family
 from attsvm.experiments.studies.shared.random_instances import attention
@@ -156,8 +165,8 @@ def problems(alpha: Sequence[int]) -> dict[str, Problem]:
 def measure_joint(group: Group, p: str, lr: float, steps: int) -> Parts:
     """The run of one exponent from W = 0, v = 0, by record after the start.
 
-    right: inputs that select the published token; W_to_q, v_to_q: divergences from the solutions
-    of exponent q at the tokens of the end; cosine_W, cosine_v: with those of the run's exponent;
+    right: inputs that select the published token; W_to_q: divergences from the solutions of
+    exponent q at the tokens of the end; cosine_W, cosine_v: with those of the run's exponent;
     attention on the published tokens and probability of the label, means; supported: all inputs
     support the decoder.
     """
@@ -176,15 +185,15 @@ def measure_joint(group: Group, p: str, lr: float, steps: int) -> Parts:
     columns: dict[str, Any] = {
         "seed": group.seeds[0],
         "step": path.steps[places],
-        "right": np.array([(selected_by(tokens, M) == ALPHA[p]).sum() for M in W]),
+        "right": (selected_by(tokens, W) == ALPHA[p]).sum(axis=1),
         "attention": s[:, np.arange(tokens.n), ALPHA[p]].mean(axis=1),
         "probability": (1 / (1 + np.exp(-f))).mean(axis=1),
         "supported": bool(support.all()),
+        "cosine_W": cosines(W, best["W"][p]),
+        "cosine_v": cosines(v, best["v"][p]),
         "gap": max(float(c.gap) for part in best.values() for c in part.values()),
     }
-    for part, moved in (("W", W), ("v", v[:, :, None])):
-        columns[f"cosine_{part}"] = np.array([cosine(M, best[part][p]) for M in moved])
-        columns |= {f"{part}_to_{q}": divergence(moved, c, p) for q, c in best[part].items()}
+    columns |= {f"W_to_{q}": divergence(W, c, p) for q, c in best["W"].items()}
     return [columns]
 
 
@@ -271,16 +280,14 @@ def measure_joint_path(
     columns: dict[str, Any] = {
         "seed": group.seeds[0],
         "radius": np.array(radii),
-        "right": np.array([
-            (selected_by(tokens, M) == keep.indices).sum() for M in path.weights["W"]
-        ]),
+        "right": (selected_by(tokens, path.weights["W"]) == keep.indices).sum(axis=1),
         "inside": inside,
         "gap": max(float(c.gap) for c in best.values()),
     }  # fmt: skip
     matrices = {"W": path.weights["W"], "v": path.weights["v"][..., None]}
     sizes = {"W": np.array(radii), "v": np.array(radii) ** power}
     for part, given in matrices.items():
-        columns[f"cosine_{part}"] = np.array([cosine(M, best[part]) for M in given])
+        columns[f"cosine_{part}"] = cosines(given, best[part])
         columns[f"share_{part}"] = np.array([share(M, best[part]) for M in given])
         columns[f"size_{part}"] = np.array([float(norm.value(M)) for M in given]) / sizes[part]
     return [columns]
