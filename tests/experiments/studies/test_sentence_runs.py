@@ -62,5 +62,7 @@ def test_a_closed_set_and_its_solutions():
 def test_published_points_stand_at_their_steps():
     assert published_figure({"quantity": QUANTITIES["W_ov"][2], "x": 900.0}) == 40.3
     assert published_figure({"quantity": QUANTITIES["W_kq"][0], "x": 0.0}) == 1.0
-    assert published_figure({"quantity": QUANTITIES["W_kq"][0], "x": 100.0}) == 9.3 / PUBLISHED[0, 4]
+    assert (
+        published_figure({"quantity": QUANTITIES["W_kq"][0], "x": 100.0}) == 9.3 / PUBLISHED[0, 4]
+    )
     assert np.isnan(published_figure({"quantity": QUANTITIES["W_kq"][1], "x": 10.0}))

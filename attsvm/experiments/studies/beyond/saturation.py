@@ -116,8 +116,8 @@ _KINDS = {True: "local", False: "wrong", None: "unknown"}
 def measure_stays(group: Group, start: int, judged_at: int, sure: float) -> Parts:
     """A row per instance and record of normalized descent; what is known of a run is repeated.
 
-    first, last: the steps of its longest stay, at more than `sure`, with tokens that it leaves by
-    the step `left`. stay_kind, early_kind, end_kind: whether the tokens of the stay, of the step
+    first, last: the steps of its longest stay, at more than `sure`, with tokens that it leaves.
+    stay_kind, early_kind, end_kind: whether the tokens of the stay, of the step
     `judged_at` and of the end are certified locally optimal ("local"), or not ("wrong"). moved:
     whether those of judged_at and of the end differ. Of one input with other tokens in the stay
     (`token`) than at the end (`winner`): probability of the first, and lead in logits.
@@ -135,14 +135,14 @@ def measure_stays(group: Group, start: int, judged_at: int, sure: float) -> Part
         logits = np.einsum("ntd,rdq,nq->rnt", np.asarray(t.keys), W, t.queries)
         s = softmax(logits, axis=2)
         least = s.max(axis=2).min(axis=1)
-        begin, last, after = _longest_stay(path.steps, top, least >= sure)
+        begin, last = _longest_stay(path.steps, top, least >= sure)
         stay, early, end = (optimality(t, Selection.of(t, top[k]), v) for k in (last, at, -1))
         i = int((top[last] != top[-1]).argmax())
         a, b = top[last, i], top[-1, i]
         moved = bool((top[at] != top[-1]).any())
         parts.append({
             "seed": seed, "first": path.steps[begin], "last": path.steps[last],
-            "left": path.steps[after], "step": path.steps[kept],
+            "step": path.steps[kept],
             "probability": s[kept, i, a], "lead": logits[kept, i, a] - logits[kept, i, b],
             "stay_kind": _KINDS[stay.locally], "stay_gap": float(stay.certificate.gap),
             "early_kind": _KINDS[early.locally] if least[at] >= DECIDED else "not saturated",
@@ -152,17 +152,17 @@ def measure_stays(group: Group, start: int, judged_at: int, sure: float) -> Part
     return parts
 
 
-def _longest_stay(steps: Ints, top: Ints, sure: Bools) -> tuple[int, int, int]:
-    """The longest stay with one selection that is left: first and last record, and the next one.
+def _longest_stay(steps: Ints, top: Ints, sure: Bools) -> tuple[int, int]:
+    """The longest stay with one selection that is left: first and last record.
 
     top (R, n): the tokens of each record. sure (R,): whether the record counts.
     """
     edges = np.flatnonzero((top[1:] != top[:-1]).any(axis=1)) + 1
-    best = (0, 0, 0)
+    best = (0, 0)
     for start, end in zip(np.concatenate([[0], edges[:-1]]), edges, strict=True):
         held = np.flatnonzero(sure[start:end]) + start
         if len(held) and steps[held[-1]] - steps[held[0]] >= steps[best[1]] - steps[best[0]]:
-            best = (int(held[0]), int(held[-1]), int(end))
+            best = (int(held[0]), int(held[-1]))
     return best
 
 

@@ -89,7 +89,7 @@ STUDY_NORMS = Study(
 
 # ---------------------------------------------------------------- factors
 
-NORMS = ("spectral", "nuclear", "frobenius")
+OF_FACTORS = ("spectral", "nuclear", "frobenius")
 
 
 def measure_factors(group: Group, run: str, start: int) -> dict[str, Any]:
@@ -100,12 +100,12 @@ def measure_factors(group: Group, run: str, start: int) -> dict[str, Any]:
     model, width = ("weight", 0) if run == "weight" else ("factored", int(run.split()[1]))
     W = steepest(group, model, "spectral", start=start, width=width).matrices()[-1]
     ranks = [float(rank(np.asarray(c.W))) for c in group.solved(group.best, "spectral")]
-    return {**certified_shares(group, W, NORMS), "rank": np.array(ranks)}
+    return {**certified_shares(group, W, OF_FACTORS), "rank": np.array(ranks)}
 
 
 def checks_factors(table: Table, thresholds: Any) -> Checks:
     """From the width of the solution's rank on, the spectral share is that of the weight."""
-    medians = table.groupby("run", sort=False)[[f"share_{norm}" for norm in NORMS]].median()
+    medians = table.groupby("run", sort=False)[[f"share_{norm}" for norm in OF_FACTORS]].median()
     ranks = table[table.run == "weight"]["rank"]
     whole = medians.share_spectral["weight"]
     yield at_least("weight: median spectral share", whole, thresholds["share"])
@@ -150,7 +150,7 @@ STUDY_FACTORS = Study(
     figure={
         "kind": "matrix",
         "rows": "run",
-        "values": [f"share_{norm}" for norm in NORMS],
+        "values": [f"share_{norm}" for norm in OF_FACTORS],
         "xlabel": "norm of the margin",
         "ylabel": "the weight, or factors of a width",
         "title": "Spectral descent: median certified margin share",
