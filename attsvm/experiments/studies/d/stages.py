@@ -368,6 +368,7 @@ STUDY_FIGURE = Study(
     quick={"seeds": 4},
     figure={
         **shared.CURVES,
+        "value": {"value": "ours"},
         "panels": "quantity",
         "where": lambda table: table["x"].notna(),
         "middle": "mean",
