@@ -8,7 +8,6 @@ import numpy as np
 
 from attsvm.datasets.labelled import Labelled
 from attsvm.experiments.group import Group
-from attsvm.experiments.kept import Arrays
 from attsvm.experiments.studies.shared.networks import (
     Look,
     Plan,
@@ -16,6 +15,7 @@ from attsvm.experiments.studies.shared.networks import (
     train_network,
     weight_sizes,
 )
+from attsvm.experiments.table import Columns
 
 if TYPE_CHECKING:
     from attsvm.torch.networks import Network
@@ -48,7 +48,7 @@ QUICK: Plan = {
 }
 
 
-def measure(group: Group, method: str, plan: Plan) -> Arrays:
+def measure(group: Group, method: str, plan: Plan) -> Columns:
     """The records of the networks of these seeds, with their weights and their attention.
 
     spread: 1/(T Σ s²), the share of the T tokens that a row s of attention is spread over (that is
@@ -71,7 +71,7 @@ STUDIED: dict[str, Any] = {
 }
 
 
-def train_on_images(run: Plan) -> Arrays:
+def train_on_images(run: Plan) -> Columns:
     """The records of one run."""
     return train_network(run, _looking)
 

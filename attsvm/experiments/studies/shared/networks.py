@@ -18,8 +18,9 @@ from scipy.stats import t as student
 
 from attsvm.datasets.labelled import Labelled
 from attsvm.experiments.group import Group
-from attsvm.experiments.kept import Arrays, kept
+from attsvm.experiments.runner import kept
 from attsvm.experiments.study import Checks, Premises, info
+from attsvm.experiments.table import Columns
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from attsvm.torch.networks import Network
 
 Plan = dict[str, Any]
-Train = Callable[[Plan], Arrays]
+Train = Callable[[Plan], Columns]
 # What is looked at in a network: numbers by name.
 Look = Callable[["Network"], dict[str, float]]
 LETTERS = ("K", "Q", "V")
@@ -42,7 +43,7 @@ SPREAD = 0.1
 # ---------------------------------------------------------------- training
 
 
-def train_network(run: Plan, looking: Callable[[Plan, Labelled], Look]) -> Arrays:
+def train_network(run: Plan, looking: Callable[[Plan, Labelled], Look]) -> Columns:
     """The records of one training run, with what is found in the network at each.
 
     run: {fit: the fields of a TrainConfig, look}; looking(run, data) makes the function that looks,
@@ -96,7 +97,7 @@ def weight_sizes(network: Network, level: float) -> dict[str, float]:
     return out
 
 
-def network_rows(group: Group, method: str, plan: Plan, train: Train) -> Arrays:
+def network_rows(group: Group, method: str, plan: Plan, train: Train) -> Columns:
     """The records of a method from the initial networks of these seeds, at the rate it chooses.
 
     collapsed: of the run; tried: the runs that chose the rate, 0 where it is another method's.

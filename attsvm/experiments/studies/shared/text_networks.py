@@ -9,7 +9,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm.datasets.labelled import PAD, SPECIAL, Labelled, Vocabulary
 from attsvm.experiments.group import Group
-from attsvm.experiments.kept import Arrays, kept
+from attsvm.experiments.runner import kept
 from attsvm.experiments.studies.shared.networks import (
     Look,
     Plan,
@@ -19,6 +19,7 @@ from attsvm.experiments.studies.shared.networks import (
     train_network,
     weight_sizes,
 )
+from attsvm.experiments.table import Columns
 
 if TYPE_CHECKING:
     from attsvm.torch.networks import Network
@@ -58,7 +59,7 @@ QUICK: Plan = {
 }
 
 
-def measure(group: Group, method: str, plan: Plan) -> Arrays:
+def measure(group: Group, method: str, plan: Plan) -> Columns:
     """The records of the networks of these seeds, with their weights and their attention.
 
     Attention is that of the first token in the last layer, mean over heads. valence, bag: on the
@@ -85,7 +86,7 @@ STUDIED: dict[str, Any] = {
 }
 
 
-def train_on_texts(run: Plan) -> Arrays:
+def train_on_texts(run: Plan) -> Columns:
     """The records of one run."""
     return train_network(run, _looking)
 
@@ -137,7 +138,7 @@ def _valence() -> set[str]:
     return {word for word, valence in lexicon.items() if abs(float(valence)) >= 1}
 
 
-def bag_of_words(plan: Plan) -> Arrays:
+def bag_of_words(plan: Plan) -> Columns:
     """Logistic regression on which words a text has: its strongest words, and its test accuracy.
 
     Each penalty is tried, and validation chooses.
