@@ -39,14 +39,14 @@ def sphere(
 ) -> Drawn:  # fmt: skip
     """v, x and z uniform on the unit sphere, labels random signs.
 
-    equal_scores: all but an input's best token share one score. queries: "free", or "first" for
-    each input's first token.
+    equal_scores: all but an input's best token share one score. queries: "free", "first" for each
+    input's first token, or "none" for prompts.
     """
     from attsvm.experiments.studies.shared.random_instances import drawn
 
     shape = sized(n, T, d)
-    if queries not in ("free", "first"):
-        raise Unsupported(f'queries is {queries!r}: it is "free" or "first"')
+    if queries not in ("free", "first", "none"):
+        raise Unsupported(f'queries is {queries!r}: it is "free", "first" or "none"')
     pairs = [drawn(shape, s, equal_scores=equal_scores, queries=queries) for s in seeds]
     return Drawn([t for t, _ in pairs], np.stack([v for _, v in pairs]))
 

@@ -168,6 +168,11 @@ def cosine(W: Floats, certificate: Certificate | None) -> float:
     return float(correlation(W, certificate))
 
 
+def cosines(W: Floats, certificate: Certificate | None) -> Floats:
+    """The cosine of each W of a stack (R, d, dq), or of each prompt (R, d)."""
+    return np.array([cosine(M[:, None] if M.ndim == 1 else M, certificate) for M in W])
+
+
 def share(W: Floats, certificate: Certificate | None) -> float:
     """The certified margin share of W; nan when no solution is certified, or W = 0."""
     if certificate is None or certificate.W is None or not np.any(W):
@@ -196,8 +201,8 @@ def share_among(yes: Bools, among: Bools) -> Floats:
 
 
 def selected_by(tokens: Tokens, W: Floats) -> Ints:
-    """The token of each input (n,) with the largest logit k_t·W z under W (d, dq)."""
+    """The token of each input (..., n) with the largest logit k_t·W z under each W (..., d, dq)."""
     keys = np.asarray(tokens.keys, dtype=np.float64)
     source = keys if tokens.source is None else keys[tokens.source]
-    logits = np.einsum("ntd,dq,nq->nt", source, W, tokens.queries)
-    return np.where(tokens.present(), logits, -np.inf).argmax(axis=1)
+    logits = np.einsum("ntd,...dq,nq->...nt", source, W, tokens.queries)
+    return np.where(tokens.present(), logits, -np.inf).argmax(axis=-1)

@@ -1,4 +1,4 @@
-"""The studies, by id: paper letter and name. `B.rank` is studies/b/rank.py.
+"""The studies, by id: paper letter and name. `B.rank` is in studies/b.
 
 A module of a paper's folder that defines STUDY, or STUDIES with several, is found by itself.
 """
@@ -27,8 +27,9 @@ def studies() -> Mapping[str, Study]:
     found: dict[str, Study] = {}
     for paper in PAPERS:
         package = import_module(f"{__name__}.{paper}")
-        for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name):
-            found |= {s.id: s for s in _defined(import_module(f"{package.__name__}.{module.name}"))}
+        names = [module.name for module in pkgutil.iter_modules(package.__path__)]
+        given = [s for name in names for s in _defined(import_module(f"{package.__name__}.{name}"))]
+        found |= {study.id: study for study in sorted(given, key=lambda study: study.id)}
     return found
 
 

@@ -6,7 +6,7 @@ import pytest
 from attsvm import Sentences, proof_of_convergence, train
 from attsvm.datasets.sentences import closed, paper_example, realizable, unconfused
 from attsvm.experiments.group import selected_by
-from attsvm.experiments.studies.a.loss_transients import limit_lead
+from attsvm.experiments.studies.a.published_examples import limit_lead
 from attsvm.experiments.studies.b.multi_token import instances, off_sum, problems
 from attsvm.experiments.studies.beyond.basins_by_proof import StartPlane, limit_room
 from attsvm.experiments.studies.d.generalization_on_unseen import mixed

@@ -20,10 +20,10 @@ from attsvm.training.models.gradient.batch import Batch
 def drawn(
     shape: Sequence[int], seed: int, *, queries: str = "free", **options: Any
 ) -> tuple[Tokens, Floats]:
-    """Tokens and head of the unit-sphere family, shape = (n, T, d); queries: "free", or "first" for
-    each input's first token."""
+    """Tokens and head of the unit-sphere family, shape = (n, T, d); queries: "free", "first" for
+    each input's first token, or "none"."""
     arrays = sphere_arrays(*shape, seed=seed, **options)
-    z = arrays["z"] if queries == "free" else queries
+    z = {"free": arrays["z"], "none": None}.get(queries, queries)
     return Tokens(arrays["X"], queries=z, labels=arrays["y"]), arrays["v"]
 
 
