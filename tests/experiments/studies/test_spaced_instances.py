@@ -7,13 +7,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm import Problem, Tokens, train
-from attsvm.experiments.studies.shared import spaced_instances
-from attsvm.experiments.studies.shared.published_shares import (
+from attsvm.experiments.studies.b.shares_against_dimension import (
     DIMENSIONS_5,
     DIMENSIONS_6,
     FIGURE_5,
     FIGURE_6,
 )
+from attsvm.experiments.studies.shared import spaced_instances
 from attsvm.experiments.studies.shared.spaced_instances import picks, spaced
 from attsvm.problem.selection import Selection
 from attsvm.solvers.solve import solve

@@ -22,7 +22,7 @@ from attsvm.api import train
 from attsvm.certificate import Certificate
 from attsvm.experiments.group import Group, Parts, cosine
 from attsvm.experiments.studies.shared.local_cones import ConeRun, cone_runs
-from attsvm.experiments.studies.shared.plain_descent import proved_end, smoothness
+from attsvm.experiments.studies.shared.plain_descent import proved_end
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_most, equals
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.convergence.prover import prover
@@ -122,12 +122,12 @@ def _edge_rows(
     rows, ends = [], iter(path.weights["W"][-1])
     for run, known in stated:
         tokens, v = run.pair
-        plain, late = 1 / smoothness(tokens, v), prover(tokens, head=v, optimizer="ngd", lr=lr)
+        late = prover(tokens, head=v, optimizer="ngd", lr=lr)
         for start, W in zip(known.edge(), ends, strict=False):
             rows.append({
                 "seed": group.seeds[run.place], **run.about, "row": "edge",
                 "kept": run.selects(W),
-                "first": proved_end(tokens, v, start, plain, best=run.alpha) == "best",
+                "first": proved_end(tokens, v, start, best=run.alpha) == "best",
                 "late": late.prove(W, explain=False).proved,
             })  # fmt: skip
     return rows
