@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from attsvm.experiments.statements.losses import best_attention
-from attsvm.experiments.studies.b.all_tight_against_dimension import derived
 from attsvm.experiments.studies.b.local_if_and_only_if import cone_as_stated
 from attsvm.experiments.studies.b.local_path import least_in_cone, orders_of
-from attsvm.experiments.studies.b.separability_against_dimension import sharper
+from attsvm.experiments.studies.b.solutions import derived, sharper
 from attsvm.experiments.studies.shared.plain_descent import smoothness
 from attsvm.experiments.studies.shared.random_instances import drawn
 from attsvm.problem.problem import Problem
