@@ -24,7 +24,7 @@ def test_constants_of_the_stated_cone_on_a_line():
     # Θ = A = 1; the second token is tight and the third has margin 2, so that δ = 1/2.
     assert cone.mu == pytest.approx(1 / 32)
     assert cone.radius == pytest.approx(2 * np.log(64 * 3 * 2))
-    W = cone.edge()
+    W = cone.starts
     assert np.linalg.norm(W, axis=(1, 2)) == pytest.approx(cone.radius)
     assert W[:, 0, 0] / cone.radius == pytest.approx(1 - 1 / 32)
     # ‖X‖ = √2 and ‖v‖ = ‖z‖ = 1.

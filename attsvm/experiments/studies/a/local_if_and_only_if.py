@@ -17,17 +17,16 @@ def measure(group: Group) -> Parts:
     draws = [np.random.default_rng([*group.tokens[0].X.shape, seed, 7]) for seed in group.seeds]
     runs = cone_runs(group, draws, model="prompt", margin=1000.0)
     counts = np.bincount([run.place for run in runs])
-    rows = [
+    return [
         {
             "seed": group.seeds[run.place],
             "feasible": counts[run.place],
-            "away": max(1 - cosine(run.W[-1][:, None], run.best), 1e-16),
+            "away": max(1 - cosine(run.W[-1], run.best), 1e-16),
             **run.about,
             **run.end,
         }
         for run in runs
     ]
-    return rows
 
 
 def checks(table: Table, thresholds: Any) -> Checks:
