@@ -67,9 +67,9 @@ def test_bounds_hold_at_every_prompt(loss):
         best = solve(problem).require()
         W = np.asarray(best.W)[:, 0]
         p = stream.uniform(0, 60, (200, 1)) * (W + 0.2 * stream.standard_normal((200, len(W))))
-        worth = paths.at_prompts(tokens, v, loss, p)
+        excess, logs = paths.above(tokens, v, loss, p)
         margins = np.array([problem.margins(x[:, None]).min() for x in p])
-        delta = paths.sure_margins(worth.excess, worth.log_excess)
+        delta = paths.sure_margins(excess, logs)
         assert (delta <= margins + 1e-9).all()
         sizes = np.linalg.norm(p, axis=1)
         cosines = p @ W / sizes / np.linalg.norm(W)

@@ -25,14 +25,13 @@ from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_many import solve_many
 from attsvm.solvers.solve_sets import solve_sets
-from attsvm.theory.regularization_path.ball import BallTask, stationarity
+from attsvm.theory.regularization_path.ball import BallTask
 from attsvm.theory.regularization_path.excess import Excess, Signed
-from attsvm.theory.regularization_path.paths import regpath
+from attsvm.theory.regularization_path.paths import RegPath, regpath
 from attsvm.training.heads import Relu
 from attsvm.training.losses import loss_of
 from attsvm.training.models import model_of
 from attsvm.training.models.gradient.batch import Batch
-from attsvm.training.models.model import Evaluation
 
 _MEASURED = ("right", "away", "log_excess", "still", "outside", "above", "unsure")
 
@@ -46,20 +45,11 @@ def _solved(certificate: Certificate) -> bool:
     return certificate.W is not None and float(certificate.gap) <= 1e-9
 
 
-class AtPrompts(NamedTuple):
-    """Prompts (R, d) of one instance under one loss: the excess over its best tokens, its log
-    there (R,), and loss, gradient and attention."""
-
-    excess: Excess
-    log_excess: Floats
-    found: Evaluation
-
-
-def at_prompts(tokens: Tokens, v: Floats, loss: str, p: Floats) -> AtPrompts:
-    """What is measured at prompts p (R, d), computed from the data."""
-    found = evaluate_at(tokens, v, p, model="prompt", loss=loss)
+def above(tokens: Tokens, v: Floats, loss: str, p: Floats) -> tuple[Excess, Floats]:
+    """The excess over the best tokens, and its log at prompts p (R, d)."""
     excess = Excess.over(tokens, Selection.best(tokens, v).indices, v, loss_of(loss))
-    return AtPrompts(excess, np.array([excess(logs).log for logs in found.logs]), found)
+    found = evaluate_at(tokens, v, p, model="prompt", loss=loss)
+    return excess, np.array([excess(logs).log for logs in found.logs])
 
 
 def sure_margins(excess: Excess, log_loss: Floats, members: int = 1) -> Floats:
@@ -115,11 +105,14 @@ def _path_rows(
     return parts
 
 
-def _seen(tokens: Tokens, v: Floats, p: Floats, best: Certificate, log: Floats) -> dict[str, Any]:
-    """What both paths measure of prompts p (R, d)."""
-    right = selected_by(tokens, p[..., None]) == Selection.best(tokens, v).indices
-    away = 1 - cosines(p, best)
-    return {"right": right.all(axis=1).astype(float), "away": away, "log_excess": log}
+def _seen(tokens: Tokens, v: Floats, path: RegPath) -> dict[str, Any]:
+    """What both kinds of paths have at their prompts (R, d)."""
+    right = selected_by(tokens, path.weights["p"][..., None]) == Selection.best(tokens, v).indices
+    return {
+        "right": right.all(axis=1).astype(float),
+        "away": 1 - path.correlation,
+        "log_excess": path.log_excess,
+    }
 
 
 def in_balls(group: Group, loss: str, factors: Sequence[float], starts: int) -> Parts:
@@ -128,20 +121,14 @@ def in_balls(group: Group, loss: str, factors: Sequence[float], starts: int) -> 
     def point(tokens: Tokens, v: Floats, best: Certificate) -> dict[str, Any]:
         radii = np.array(factors) * best.upper
         path = regpath(tokens, model="prompt", head=v, loss=loss, radii=radii, starts=starts)
-        p = path.weights["p"]
         ray = np.asarray(best.W)[:, 0] / best.upper * radii[:, None]
-        (excess, log, found), known = (at_prompts(tokens, v, loss, x) for x in (p, ray))
-        pull, norm = found.gradient.direction["p"], norm_of("frobenius")
-        still = [
-            stationarity(norm, x[:, None], g[:, None])[0] for x, g in zip(p, pull, strict=True)
-        ]
-        sure = least_cosine(sure_margins(excess, known.log_excess), radii, best.lower)
+        excess, known = above(tokens, v, loss, ray)
         return {
-            **_seen(tokens, v, p, best, log),
-            "still": still,
-            "outside": np.linalg.norm(p, axis=1) / radii - 1,
-            "above": log - known.log_excess,
-            "unsure": 1 - sure,
+            **_seen(tokens, v, path),
+            "still": path.residual,
+            "outside": path.size / radii - 1,
+            "above": path.log_excess - known,
+            "unsure": 1 - least_cosine(sure_margins(excess, known), radii, best.lower),
         }
 
     return _path_rows(group, "factor", factors, point)
@@ -159,22 +146,18 @@ def penalized(group: Group, penalties: Sequence[float], loss: str = "logistic") 
         with np.errstate(over="ignore"):  # of a polished end that is then not taken
             options: dict[str, Any] = {"model": "prompt", "head": v, "loss": loss, "starts": 1}
             path = regpath(tokens, penalties=penalties, **options)
-        p = path.weights["p"]
-        sizes = np.linalg.norm(p, axis=1)
-        _, log, found = at_prompts(tokens, v, loss, p)
-        unit = np.asarray(best.W)[:, 0] / best.upper
-        above = []
-        for times in np.geomspace(0.5, 2.0, 41):
-            ray = unit * sizes[:, None] * times
-            known = at_prompts(tokens, v, loss, ray).log_excess
-            above.append(objective(log, p) - objective(known, ray))
+        p, sizes = path.weights["p"], path.size[:, None]
+        rays = [np.asarray(best.W)[:, 0] / best.upper * sizes * times
+                for times in np.geomspace(0.5, 2.0, 41)]  # fmt: skip
+        least = np.min([objective(above(tokens, v, loss, ray)[1], ray) for ray in rays], axis=0)
         # Cut off at sizes whose squares leave the floats.
-        size = np.exp(np.minimum(found.gradient.log_scale["p"] - np.log(lam), 300.0))
-        rest = found.gradient.direction["p"] * size[:, None] + p
+        pull = evaluate_at(tokens, v, p, model="prompt", loss=loss).gradient
+        size = np.exp(np.minimum(pull.log_scale["p"] - np.log(lam), 300.0))
+        rest = pull.direction["p"] * size[:, None] + p
         return {
-            **_seen(tokens, v, p, best, log),
-            "still": np.linalg.norm(rest, axis=1) / sizes,
-            "above": np.max(above, axis=0) / sizes**2 * 2,
+            **_seen(tokens, v, path),
+            "still": np.linalg.norm(rest, axis=1) / path.size,
+            "above": (objective(path.log_excess, p) - least) / path.size**2 * 2,
         }
 
     parts = _path_rows(group, "penalty", penalties, point)
