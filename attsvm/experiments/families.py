@@ -82,10 +82,10 @@ def spaced(
 
     size: inputs x tokens. width: columns of the factors, d for 0.
     """
-    from attsvm.experiments.studies.shared import spaced_instances
+    from attsvm.experiments.studies.shared import random_instances
 
     shape = sized(*pair(size), d)
-    made = spaced_instances.spaced(
+    made = random_instances.spaced(
         shape, list(seeds), gap=gap, start=start, width=width or None
     )  # fmt: skip
     starts = made.factors if model == "factored" else made.weight

@@ -123,8 +123,8 @@ def saturation_time(group: Group, lr: float = 0.1, decay: float = 0.0) -> dict[s
 
     time is nan where no record is saturated, least inf where decay forbids it.
     """
+    from attsvm.experiments.studies.shared.random_instances import picks
     from attsvm.experiments.studies.shared.saturation import first_saturated, least_steps
-    from attsvm.experiments.studies.shared.spaced_instances import picks
 
     seen = first_saturated(group.path)
     found = group.solved(picks(group.tokens, seen.W))

@@ -19,8 +19,7 @@ from attsvm.api import train
 from attsvm.certificate import Certificate
 from attsvm.experiments.binomial import beyond_chance, chance, interval, most_spread, spread
 from attsvm.experiments.group import Group, Parts, cosine, gaps_of, share
-from attsvm.experiments.studies.shared.random_instances import attention
-from attsvm.experiments.studies.shared.spaced_instances import picks, weights_at
+from attsvm.experiments.studies.shared.random_instances import attention, picks, weights_at
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.selection import Selection
 from attsvm.theory.landscape import all_tight
