@@ -162,7 +162,7 @@ def curve_figure(panels: Sequence[Panel], labels: Labels, *, log: bool | str = F
             ax.fill_between(x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
             mark = "." if len(x) <= 40 else ""
             ax.plot(x, curve.middle, color=colour, marker=mark, label=curve.name)
-            if curve.marks:
+            if np.isfinite(curve.marks).any():
                 marked = True
                 ax.plot(x, curve.marks, "x", color=colour, markersize=6, markeredgewidth=1.6)
             if texts:

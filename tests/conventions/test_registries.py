@@ -17,7 +17,6 @@ REGISTRIES = {
     "datasets": "EXAMPLES SENTENCES TEXTS LABELLED",
     "training.optimizers": "OPTIMIZERS",
     "experiments.statements": "STATEMENTS",
-    "experiments.executors": "ENGINES",
 }
 
 
@@ -31,7 +30,6 @@ OTHERS = {
     "datasets": "labelled",
     "training.optimizers": "optimizer steps",
     "experiments.statements": "statement",
-    "experiments.executors": "map_tasks engine",
     "inspection.families": "family",
 }
 

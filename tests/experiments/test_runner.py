@@ -254,13 +254,14 @@ def test_a_folder_of_another_version_or_kind_is_refused(tmp_path):
     assert (tmp_path / "mine.txt").read_text() == "x"
 
 
-def test_a_full_disk_keeps_what_is_finished(tmp_path, monkeypatch):
+@pytest.mark.parametrize("why", [errno.ENOSPC, errno.EFBIG])
+def test_a_full_disk_keeps_what_is_finished(tmp_path, monkeypatch, why):
     plain, count = files.beside, [0]
 
     def full(file):
         count[0] += file.suffix == ".npz"
         if count[0] == 8:
-            raise OSError(errno.ENOSPC, "No space left on device")
+            raise OSError(why, os.strerror(why))
         return plain(file)
 
     monkeypatch.setattr(files, "beside", full)

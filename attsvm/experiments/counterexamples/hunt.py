@@ -54,7 +54,7 @@ _FILE = ("X", "z", "y", "v", "p0", "W0", "penalty")
 class FoundInstance:
     """An instance that breaks the statement: shrunk, as it was first met, and its exact check.
 
-    note: what went wrong while it was shrunk, if anything did.
+    how: what the check rests on. note: what went wrong while it was shrunk, if anything did.
     """
 
     drawn: Drawn
@@ -62,14 +62,15 @@ class FoundInstance:
     instance: Instance
     violation: float
     confirmation: Confirmation
+    how: str
     note: str = ""
 
     @staticmethod
     def of(statement: Statement, drawn: Drawn, first: Drawn, note: str = "") -> FoundInstance:
         """What drawn arrays show, by the statement's own functions."""
         one = statement.space.instance(drawn)
-        said = statement.checked(one)
-        return FoundInstance(drawn, first, one, statement.broken_by(one), said, note)
+        said, how = statement.checked(one), statement.proves
+        return FoundInstance(drawn, first, one, statement.broken_by(one), said, how, note)
 
 
 @dataclass(repr=False)
@@ -113,7 +114,7 @@ class Hunt(Tally):
         if self.found is not None:
             said = self.found.confirmation
             start = "counterexample" if said.proved else "candidate"
-            how = f"confirmed by {said.how}" if said.proved else f"not confirmed ({said.how})"
+            how = f"confirmed by {self.found.how}" if said.proved else "not confirmed"
             more = f"; {self.found.note}" if self.found.note else ""
             return f"{start} after {self.tried:,} instances, {how}: {said.says}{more}"
         more = ""
@@ -146,7 +147,7 @@ class Hunt(Tally):
                 "first": plain(found.first),
                 "instance": plain(found.instance.arrays),
                 "confirmed": found.confirmation.proved,
-                "how": found.confirmation.how,
+                "how": found.how,
                 "says": found.confirmation.says,
                 "note": found.note,
             },

@@ -11,7 +11,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm.api import train
 from attsvm.experiments.statements.parts import exact, floats
-from attsvm.experiments.statements.parts.exact import DIGITS, Exact, written
+from attsvm.experiments.statements.parts.exact import Exact, written
 from attsvm.experiments.statements.statement import (
     P0,
     Confirmation,
@@ -28,7 +28,6 @@ from attsvm.experiments.studies.shared.plain_descent import loss_and_pull, smoot
 from attsvm.theory.convergence import ConvergenceProof
 from attsvm.theory.convergence.prover import prover
 
-_PROOF = "proof of convergence"
 # A start that is this near to the direction of its selection is worth a proof.
 _NEAR = 0.8
 
@@ -72,7 +71,6 @@ def _confirm_stray(one: Instance) -> Confirmation:
     step = 1 / smoothness(one.tokens, one["v"])
     return Confirmation(
         bool(proof.verify().ok) and proof.longest_step >= step,
-        _PROOF,
         f"from the start {_shown(one['p0'])} plain descent with every step up to 1/L_W = "
         f"{step:.3g} is proved ({proof.theorem}) to keep the tokens {list(kept)} for ever, where "
         f"the best are {list(best)}; the cosine of the two directions is {near:.3f}",
@@ -186,12 +184,10 @@ def _confirm_behind(one: Instance) -> Confirmation:
             found = _confirm_stray(_moved(one, _run(one, "gd", lr, steps)))
         except NoProof:
             continue
-        how = "a run in floats"
         if steps == _PLAIN[0]:
-            how = "a run in sixty digits"
             found = _confirm_stray(_moved(one, _counted_out(one, lr, steps)))
         said = f"after {steps} steps of 1/L_W from 0: {found.says}"
-        return Confirmation(found.proved, f"{how}, then a {_PROOF}", said)
+        return Confirmation(found.proved, said)
     raise NoProof("no proof along the run")
 
 
@@ -257,7 +253,6 @@ def _confirm_fall(one: Instance) -> Confirmation:
     apart = abs(short - long).max()
     return Confirmation(
         apart < _AGREE < long[-2] - long[-1],
-        DIGITS,
         f"step {last} of normalized descent from 0 with η = {_STEP} lowers the correlation from "
         f"{float(long[-2]):.9f} to {float(long[-1]):.9f}; runs of 60 and 90 digits agree to "
         f"{float(apart):.0e}",

@@ -10,7 +10,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.experiments.statements.parts import exact, floats
-from attsvm.experiments.statements.parts.exact import DIGITS, RATIONALS, SURE, Exact, written
+from attsvm.experiments.statements.parts.exact import SURE, Exact, written
 from attsvm.experiments.statements.statement import (
     P0,
     Confirmation,
@@ -51,7 +51,7 @@ def _confirm_below_infimum(one: Instance) -> Confirmation:
         above = exact.look_at(one, exact.decimals(_prompt(one))).loss - exact.logistic(
             top
         ).sum() / len(top)
-    return Confirmation(-above > SURE, DIGITS, f"L − L⋆ = {float(above):.6g}")
+    return Confirmation(-above > SURE, f"L − L⋆ = {float(above):.6g}")
 
 
 def _is_below_level(one: Instance) -> bool:
@@ -87,7 +87,6 @@ def _confirm_leaves_level(one: Instance) -> Confirmation:
         broken = allowed - excess > SURE and (Decimal("0.5") - least > SURE or rise > SURE)
     return Confirmation(
         broken,
-        DIGITS,
         f"n(L − L⋆) = {float(excess):.6g} of {float(allowed):.6g} allowed, least attention on a"
         f" best token {float(least):.6g}, a step changes L by {float(rise):.3g}",
     )
@@ -118,7 +117,6 @@ def _confirm_beyond_constant(one: Instance) -> Confirmation:
         ratio = ((gap**2).sum() / ((points[0] - points[1]) ** 2).sum()).sqrt()
     return Confirmation(
         ratio > size * (1 + Decimal("1e-9")),
-        DIGITS,
         f"the gradient changes by {float(ratio):.6g} a unit, L_W is {float(size):.6g}",
     )
 
@@ -137,7 +135,6 @@ def _confirm_rise(one: Instance) -> Confirmation:
         slope = -(exact.look_at(one, exact.decimals(_prompt(one))).pull * D).sum()
     return Confirmation(
         slope > SURE * abs(D).max(),
-        DIGITS,
         f"at p = {written(one['p0'])} the slope of the loss along W^mm = {written(W.ravel())} is "
         f"{float(slope):.6g}",
     )
@@ -202,7 +199,6 @@ def _confirm_kept(one: Instance) -> Confirmation:
     optimal = s.sum() == 1 and (slopes[s > 0] == max(slopes)).all()
     return Confirmation(
         bool(optimal) and _too_many_kept(one) > 0,
-        RATIONALS,
         f"the best attention is {written(s)} for the scores {written(found)} and λ = {penalty}",
     )
 
@@ -220,7 +216,7 @@ STATEMENTS = (
         premises=_two_scores,
         violation=_below_infimum,
         confirm=_confirm_below_infimum,
-        proves=DIGITS,
+        proves="sixty digits",
     ),
     Statement(
         "smooth-gradient",
@@ -235,7 +231,7 @@ STATEMENTS = (
         premises=_two_points,
         violation=_beyond_constant,
         confirm=_confirm_beyond_constant,
-        proves=DIGITS,
+        proves="sixty digits",
     ),
     Statement(
         "no-stationary-point",
@@ -262,7 +258,7 @@ STATEMENTS = (
         violation=_leaves_level,
         confirm=_confirm_leaves_level,
         claims=("B.loss-level",),
-        proves=DIGITS,
+        proves="sixty digits",
     ),
     Statement(
         "simplex-projection",

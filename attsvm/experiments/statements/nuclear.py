@@ -8,7 +8,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.experiments.statements.parts import exact, floats
-from attsvm.experiments.statements.parts.exact import RATIONALS, Exact, written
+from attsvm.experiments.statements.parts.exact import Exact, written
 from attsvm.experiments.statements.statement import (
     Confirmation,
     Field,
@@ -97,7 +97,6 @@ def _confirm_two(one: Instance) -> Confirmation:
             a, b = (written(W.reshape(2, 2)) for W in solutions[:2])
             return Confirmation(
                 True,
-                RATIONALS,
                 f"{a} and {b} both have the least nuclear norm, the root of "
                 f"{_nuclear_squared(solutions[0])}, by the multipliers {written(multipliers)}",
             )
@@ -160,7 +159,6 @@ def _confirm_above_rank_one(one: Instance) -> Confirmation:
     ]
     return Confirmation(
         exact.rank_of(exact.fractions(one["z"])) == 2,
-        RATIONALS,
         f"{written(found.matrix.fractions())} keeps the first tokens and no matrix of rank one "
         f"does: multipliers {said[0]} and {said[1]} forbid both signs",
     )

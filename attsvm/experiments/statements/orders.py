@@ -16,7 +16,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats
 from attsvm.experiments.statements.parts import exact, floats
-from attsvm.experiments.statements.parts.exact import RATIONALS, Exact, written
+from attsvm.experiments.statements.parts.exact import Exact, written
 from attsvm.experiments.statements.statement import Confirmation, Field, Instance, Space, Statement
 
 # The kind that is to be above, and the one below.
@@ -129,11 +129,10 @@ def _confirm_fall(one: Instance, ties: bool) -> Confirmation:
             verb = "stands over" if fall > 0 else "ties with"
             return Confirmation(
                 True,
-                RATIONALS,
                 f"sentences {_sentences_written(one)} have the column {written(u)}: the "
                 f"{kinds[b]} token {b} {verb} the {kinds[a]} token {a}",
             )
-    return Confirmation(False, RATIONALS, f"the column {written(u)} has no such pair")
+    return Confirmation(False, f"the column {written(u)} has no such pair")
 
 
 def _sentences_written(one: Instance) -> str:
@@ -165,9 +164,7 @@ def _confirm_sign(one: Instance) -> Confirmation:
         for t, name in enumerate(_kinds(one))
         if (name == "non-comparable" and u[t] != 0) or _SIGN.get(name, 0) * u[t] > 0
     ]
-    return Confirmation(
-        bool(wrong), RATIONALS, f"the column is {written(u)}; wrong signs at {wrong}"
-    )
+    return Confirmation(bool(wrong), f"the column is {written(u)}; wrong signs at {wrong}")
 
 
 def _formula(one: Instance) -> Exact:
@@ -191,7 +188,6 @@ def _confirm_off_formula(one: Instance) -> Confirmation:
     u, printed = _exact_column(one), _formula(one)
     return Confirmation(
         bool((u != printed).any()),
-        RATIONALS,
         f"sentences {_sentences_written(one)} have the column {written(u)} of squared norm "
         f"{u @ u}; the formula gives {written(printed)}, {printed @ printed}",
     )
@@ -210,7 +206,7 @@ STATEMENTS = (
         violation=_wrong_sign,
         confirm=_confirm_sign,
         claims=("D.confused-tokens",),
-        proves=RATIONALS,
+        proves="rationals",
     ),
     Statement(
         "strict-order",
@@ -223,7 +219,7 @@ STATEMENTS = (
         violation=partial(_largest_fall, ties=True),
         confirm=partial(_confirm_fall, ties=True),
         claims=("D.star-orders",),
-        proves=RATIONALS,
+        proves="rationals",
     ),
     Statement(
         "proposition-2",
@@ -237,7 +233,7 @@ STATEMENTS = (
         violation=_off_formula,
         confirm=_confirm_off_formula,
         claims=("D.proposition-2",),
-        proves=RATIONALS,
+        proves="rationals",
     ),
     Statement(
         "weak-order",
@@ -251,6 +247,6 @@ STATEMENTS = (
         violation=partial(_largest_fall, ties=False),
         confirm=partial(_confirm_fall, ties=False),
         claims=("D.confused-tokens",),
-        proves=RATIONALS,
+        proves="rationals",
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from attsvm.experiments.statements.parts import exact, floats
-from attsvm.experiments.statements.parts.exact import RATIONALS, written
+from attsvm.experiments.statements.parts.exact import written
 from attsvm.experiments.statements.statement import (
     Confirmation,
     Instance,
@@ -44,7 +44,6 @@ def _confirm_inseparable(one: Instance) -> Confirmation:
     found = exact.infeasible(Problem.of(one.tokens, list(one.first)))
     return Confirmation(
         True,
-        RATIONALS,
         f"the multipliers {written(found.multipliers.fractions())} prove that no W keeps the first "
         "tokens",
     )
@@ -67,7 +66,6 @@ def _confirm_outside_span(one: Instance) -> Confirmation:
     spans, together, rank = exact.rank_of(z), exact.rank_of([*z, *W]), exact.rank_of(W)
     return Confirmation(
         together > spans or rank > len(z),
-        RATIONALS,
         f"the exact solution has rank {rank} with {len(z)} inputs; queries span {spans} "
         f"dimensions, {together} with its rows",
     )
@@ -92,7 +90,6 @@ def _confirm_loose(one: Instance) -> Confirmation:
     which = loose[0] if len(loose) else "–"
     return Confirmation(
         len(loose) > 0,
-        RATIONALS,
         f"W^mm = {written(W)} has the margins {written(margins)}: no token of input {which} is "
         "tight",
     )
@@ -112,7 +109,7 @@ def _confirm_not_global(one: Instance) -> Confirmation:
     best, gamma = one.best, exact.scores(one)
     tight = exact.tight_tokens(one, best, exact.solution(one, best))
     above = [(i, t) for i, t in tight if gamma[i, t] >= max(gamma[i])]
-    return Confirmation(bool(above), RATIONALS, f"tight tokens of the best score: {above}")
+    return Confirmation(bool(above), f"tight tokens of the best score: {above}")
 
 
 def _shortest(one: Instance) -> tuple[float, floats.Alpha]:
@@ -140,7 +137,6 @@ def _confirm_shorter(one: Instance) -> Confirmation:
     local = all(gamma[i, alpha[i]] > gamma[i, t] for i, t in exact.tight_tokens(one, alpha, other))
     return Confirmation(
         local and other.square < own.square,
-        RATIONALS,
         f"‖W‖² is {own.square} for the best tokens {list(best)} and {other.square} for the locally "
         f"optimal {list(alpha)}",
     )
@@ -192,7 +188,6 @@ def _confirm_cone(one: Instance) -> Confirmation:
     covered = {i for i, _ in tight} == set(range(len(alpha)))
     return Confirmation(
         covered and inside != local,
-        RATIONALS,
         f"locally optimal: {local}; W^mm in a cone: {inside}",
     )
 

@@ -8,8 +8,8 @@ from attsvm.datasets.sentences import closed, paper_example, realizable, unconfu
 from attsvm.experiments.group import selected_by
 from attsvm.experiments.studies.a.published_examples import limit_lead
 from attsvm.experiments.studies.b.several_tokens import instance, off_sum, problems, stacked
-from attsvm.experiments.studies.beyond.basins_by_proof import StartPlane, limit_room
-from attsvm.experiments.studies.d.generalization_on_unseen import mixed
+from attsvm.experiments.studies.beyond.proofs import StartPlane, limit_room
+from attsvm.experiments.studies.d.stages import mixed
 from attsvm.experiments.studies.shared.published import factored_run, plain_run, published_stack
 from attsvm.experiments.studies.shared.random_instances import attention
 from attsvm.experiments.studies.shared.sentence_runs import inside

@@ -19,7 +19,6 @@ from attsvm.experiments.statements.statement import Instance, NoProof
 from attsvm.problem.problem import Problem
 from attsvm.solvers.solve import solve
 
-RATIONALS, DIGITS = "rationals", "sixty digits"
 SURE = Decimal("1e-40")
 _PRECISION = 60
 

@@ -34,6 +34,13 @@ TOKENS = 20
 LR = (float(0.2 / np.sqrt(TOKENS)), float(0.05 / np.sqrt(TOKENS)))
 # Points of a curve in a table.
 MOST = 60
+# The standard figure of a long table: its curves.
+CURVES = {
+    "kind": "curves",
+    "x": "x",
+    "value": "value",
+    "where": lambda table: table["x"] > 0,
+}
 
 
 class LongTable(list[dict[str, Any]]):

@@ -1,4 +1,4 @@
-"""C: each exponent of mirror descent ends nearest to the solution in its own norm."""
+"""C: runs of several exponents on the same instances: each ends at the solution in its own norm."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from attsvm.experiments.group import Group, Parts
 from attsvm.experiments.studies.shared.mirror_runs import ends_of, mirror_run, run_rows
 from attsvm.experiments.studies.shared.published import published_family
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, equals
+
+# ---------------------------------------------------------------- all exponents on random instances
 
 # Steps of each exponent; those of p = 3 are a parameter.
 STEPS = {"1.1": 1500, "1.75": 1500, "2": 2000}
@@ -31,7 +33,7 @@ def start_of(group: Group, stream: int) -> dict[str, Floats]:
     return {"W": np.stack([draw.standard_normal((d, d)) for draw in streams])}
 
 
-def measure(group: Group, lr: float, longest: int) -> Parts:
+def measure_cross(group: Group, lr: float, longest: int) -> Parts:
     """Each exponent's run from the same W(0), and runs from starts of their own, by record."""
     steps = {**STEPS, "3": longest}
     runs = {
@@ -43,7 +45,7 @@ def measure(group: Group, lr: float, longest: int) -> Parts:
     return run_rows(group, runs)
 
 
-def checks(table: Table, thresholds: Any) -> Checks:
+def checks_cross(table: Table, thresholds: Any) -> Checks:
     """Own exponent the nearest in the mean, the median, and wherever the selections agree."""
     ends = ends_of(table)
     tokens = pandas.DataFrame({name: rows.tokens for name, rows in ends.items()})
@@ -77,13 +79,13 @@ def checks(table: Table, thresholds: Any) -> Checks:
     )
 
 
-def published(row: Mapping[str, Any]) -> float:
+def published_cross(row: Mapping[str, Any]) -> float:
     """The published mean, read off the end of the run of p = 3; nan elsewhere."""
     at_end = row["run"] == "3" and row["step"] == 20_000
     return IMAGE.get(row["column"][3:], np.nan) if at_end else np.nan
 
 
-STUDY = Study(
+STUDY_CROSS = Study(
     id="C.cross-p-divergence",
     title="Every exponent meets its own solution",
     kind="figure",
@@ -96,8 +98,8 @@ STUDY = Study(
     seeds=100,
     first=1,
     group=25,
-    measure=measure,
-    checks=checks,
+    measure=measure_cross,
+    checks=checks_cross,
     gap=1e-8,
     thresholds={"image": IMAGE},
     # The reading of p = 3 to its own solution is of 20,000 iterations.
@@ -113,7 +115,7 @@ STUDY = Study(
         "panels": "run",
         "where": lambda table: table.run.isin(EXPONENTS) & (table.step > 0),
         "middle": "mean",
-        "published": published,
+        "published": published_cross,
         "log": "xy",
         "xlabel": "iteration",
         "ylabel": "directional divergence in exponent p",
@@ -124,3 +126,73 @@ STUDY = Study(
     "the exponent of the published runs on real data, is ours here.",
     size="as published",
 )
+
+
+# ---------------------------------------------------------------- one instance
+
+# The published selection.
+ALPHA = (3, 2, 6, 2, 6, 2)
+
+
+def measure_one(group: Group, lr: float, longest: int) -> Parts:
+    """Each exponent's run from W = 0, by record; published: inputs whose best token is so.
+
+    W12, W34 are entries of the iterate, ray12, ray34 those of the run's certified solution.
+    """
+    steps = {"1.75": 1500, "2": 2000, "3": longest}
+    runs = {p: mirror_run(group, p, lr=lr, steps=steps[p], kept=40) for p in steps}
+    parts = run_rows(group, runs)
+    for part, run in zip(parts, runs.values(), strict=True):
+        part["published"] = (group.best[0] == ALPHA).sum()
+        for i, j in ((1, 2), (3, 4)):
+            part[f"W{i}{j}"] = run.W[:, 0, i, j]
+            part[f"ray{i}{j}"] = np.asarray(run.best[0].require().W)[i, j]
+    return parts
+
+
+def checks_one(table: Table, thresholds: Any) -> Checks:
+    """Every exponent selects the best tokens and ends nearest to its own solution."""
+    inputs = len(ALPHA)
+    yield equals("inputs whose best token is the published one", table.published.min(), inputs)
+    ends = {p: rows.iloc[0] for p, rows in ends_of(table).items()}
+    for p, end in ends.items():
+        others = [end[f"to_{q}"] for q in ends if q != p]
+        own = end[f"to_{p}"]
+        yield equals(f"p = {p}: inputs that select their best token", end.right, inputs)
+        yield at_most(f"p = {p}: own divergence", own, thresholds["most"])
+        yield at_least(f"p = {p}: least other divergence over the own", min(others) / own, 1.0)
+    yield Premises(1, "the published instance of seed 1, from W = 0")
+
+
+STUDY_ONE = Study(
+    id="C.single-instance",
+    title="One instance: same tokens, three directions",
+    kind="figure",
+    source="code",
+    statement="On the published single instance, started from W = 0, normalized mirror descent "
+    "selects the best token of every input for p = 1.75, 2 and 3, and its direction ends nearest "
+    "to the ℓp solution of its own exponent.",
+    family=published_family,
+    run={"lr": 0.1, "longest": 20_000},
+    first=1,
+    measure=measure_one,
+    checks=checks_one,
+    gap=1e-6,
+    thresholds={"most": 0.006},
+    quick={"run": {"longest": 10_000}},
+    figure={
+        "kind": "paths",
+        "x": "W12",
+        "y": "W34",
+        "each": "run",
+        "panels": "run",
+        "ray": ["ray12", "ray34"],
+        "xlabel": "W₁₂",
+        "ylabel": "W₃₄",
+    },
+    size="as published",
+    published=True,
+)
+
+
+STUDIES = (STUDY_CROSS, STUDY_ONE)

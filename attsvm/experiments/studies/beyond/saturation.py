@@ -1,4 +1,4 @@
-"""Beyond: attention of 1.000000 is no proof of convergence."""
+"""Beyond: when attention saturates, and that saturated attention may still leave its tokens."""
 
 from __future__ import annotations
 
@@ -12,19 +12,112 @@ from attsvm.api import train
 from attsvm.experiments.group import Group, Parts, selected_by, thinned
 from attsvm.experiments.studies.shared.attending_runs import uniform_starts
 from attsvm.experiments.studies.shared.published import published_family
-from attsvm.experiments.study import Checks, Note, Premises, Study, Table, at_least, equals
+from attsvm.experiments.studies.shared.saturation import needed_lead
+from attsvm.experiments.study import (
+    Checks,
+    Note,
+    Premises,
+    Study,
+    Table,
+    at_least,
+    at_most,
+    equals,
+    info,
+)
 from attsvm.problem.selection import Selection
 from attsvm.theory.optima import optimality
 from attsvm.theory.outcome import DECIDED
 
+# ---------------------------------------------------------------- the time of saturation
+
+
+def checks_time(table: Table, thresholds: Any) -> Checks:
+    """No run saturates before its certified least time, and most do soon after."""
+    places = {
+        place: rows.set_index("seed") for place, rows in table.groupby(["decay", "lr"], sort=False)
+    }
+    yield equals("runs that saturate before the least time of their selection",
+                 (table.time < table.least).sum(), 0)  # fmt: skip
+    yield equals("selections without a certified norm", table.least_norm.isna().sum(), 0)
+    yield at_least("selections that their decay forbids to saturate", np.isinf(table.least).sum(),
+                   1)  # fmt: skip
+    for (decay, lr), rows in places.items():
+        yield info(f"decay {decay:g} lr {lr:g}: median time over the least", rows.ratio.median())
+    ratios = [rows.ratio.median() for rows in places.values()]
+    yield at_most("largest of these medians", np.nanmax(ratios), thresholds["slow"])
+    free = {lr: rows for (decay, lr), rows in places.items() if decay == 0}
+    ways = [lr * rows.time.median() for lr, rows in free.items()]
+    yield at_least("without decay: share that saturates",
+                   min(rows.saturated.mean() for rows in free.values()), 0.9)  # fmt: skip
+    yield at_most("without decay: largest ratio of median way lr · time between step sizes",
+                  max(ways) / min(ways), 1.25)  # fmt: skip
+    strong = thresholds["slowing"]
+    for lr, rows in free.items():
+        later = places[strong, lr].time / rows.time
+        yield at_least(f"lr {lr:g}: median time with decay {strong:g} over without",
+                       later.median(), 1.1)  # fmt: skip
+    yield Premises(
+        len(table),
+        f"{len(table)} runs of normalized descent from zero; a lead of {needed_lead():.2f} is "
+        f"attention {DECIDED:g}",
+    )
+
+
+def _steps(way: float, lrs: list[float]) -> list[tuple[float, int]]:
+    """Each step size with so many steps that their product is the same for every one."""
+    return [(lr, round(way / lr)) for lr in lrs]
+
+
+STUDY_TIME = Study(
+    id="beyond.saturation-time",
+    title="Attention saturates at the earliest when its norm can have been reached",
+    kind="question",
+    source="derived",
+    statement="Attention s on one token of every input needs ‖W‖ ≥ log(s/(1 − s)) N, N the least "
+    "norm of the selection. So steps of norm η from zero take at least log(s/(1 − s)) N/η steps to "
+    "saturate, or log(1 − λN log(s/(1 − s)))/log(1 − λη) with decay λ, and never do where that is "
+    "no number. Runs of normalized descent take in the median at most three times as long, and "
+    "their way η · steps does not depend on η.",
+    family="sphere",
+    # The last decay forbids most selections to saturate; with the one before it runs are slower.
+    grid={
+        "decay": [0.0, 0.01, 0.03, 0.1],
+        "lr steps": _steps(300.0, [0.03, 0.1, 0.3, 1.0]),
+    },
+    run={"n": 6, "T": 8, "d": 10},
+    seeds=30,
+    measure="saturation-time",
+    checks=checks_time,
+    gap=1e-8,
+    thresholds={"slowing": 0.03, "slow": 3.0},
+    quick={
+        "grid": {"decay": [0.0, 0.03, 0.1], "lr steps": _steps(200.0, [0.3, 1.0])},
+        "seeds": 8,
+    },
+    figure={
+        "kind": "scatter",
+        "x": "least",
+        "y": "time",
+        "lines": "decay",
+        "where": lambda table: np.isfinite(table.least),
+        "log": True,
+        "diagonal": True,
+        "xlabel": "least number of steps, certified",
+        "ylabel": "steps to saturation",
+    },
+)
+
+
+# ---------------------------------------------------------------- saturated, and left
+
 _KINDS = {True: "local", False: "wrong", None: "unknown"}
 
 
-def measure(group: Group, start: int, judged_at: int, sure: float) -> Parts:
+def measure_stays(group: Group, start: int, judged_at: int, sure: float) -> Parts:
     """A row per instance and record of normalized descent; what is known of a run is repeated.
 
-    first, last: the steps of its longest stay, at more than `sure`, with tokens that it leaves by
-    the step `left`. stay_kind, early_kind, end_kind: whether the tokens of the stay, of the step
+    first, last: the steps of its longest stay, at more than `sure`, with tokens that it leaves.
+    stay_kind, early_kind, end_kind: whether the tokens of the stay, of the step
     `judged_at` and of the end are certified locally optimal ("local"), or not ("wrong"). moved:
     whether those of judged_at and of the end differ. Of one input with other tokens in the stay
     (`token`) than at the end (`winner`): probability of the first, and lead in logits.
@@ -42,14 +135,14 @@ def measure(group: Group, start: int, judged_at: int, sure: float) -> Parts:
         logits = np.einsum("ntd,rdq,nq->rnt", np.asarray(t.keys), W, t.queries)
         s = softmax(logits, axis=2)
         least = s.max(axis=2).min(axis=1)
-        begin, last, after = _longest_stay(path.steps, top, least >= sure)
+        begin, last = _longest_stay(path.steps, top, least >= sure)
         stay, early, end = (optimality(t, Selection.of(t, top[k]), v) for k in (last, at, -1))
         i = int((top[last] != top[-1]).argmax())
         a, b = top[last, i], top[-1, i]
         moved = bool((top[at] != top[-1]).any())
         parts.append({
             "seed": seed, "first": path.steps[begin], "last": path.steps[last],
-            "left": path.steps[after], "step": path.steps[kept],
+            "step": path.steps[kept],
             "probability": s[kept, i, a], "lead": logits[kept, i, a] - logits[kept, i, b],
             "stay_kind": _KINDS[stay.locally], "stay_gap": float(stay.certificate.gap),
             "early_kind": _KINDS[early.locally] if least[at] >= DECIDED else "not saturated",
@@ -59,17 +152,17 @@ def measure(group: Group, start: int, judged_at: int, sure: float) -> Parts:
     return parts
 
 
-def _longest_stay(steps: Ints, top: Ints, sure: Bools) -> tuple[int, int, int]:
-    """The longest stay with one selection that is left: first and last record, and the next one.
+def _longest_stay(steps: Ints, top: Ints, sure: Bools) -> tuple[int, int]:
+    """The longest stay with one selection that is left: first and last record.
 
     top (R, n): the tokens of each record. sure (R,): whether the record counts.
     """
     edges = np.flatnonzero((top[1:] != top[:-1]).any(axis=1)) + 1
-    best = (0, 0, 0)
+    best = (0, 0)
     for start, end in zip(np.concatenate([[0], edges[:-1]]), edges, strict=True):
         held = np.flatnonzero(sure[start:end]) + start
         if len(held) and steps[held[-1]] - steps[held[0]] >= steps[best[1]] - steps[best[0]]:
-            best = (int(held[0]), int(held[-1]), int(end))
+            best = (int(held[0]), int(held[-1]))
     return best
 
 
@@ -79,7 +172,7 @@ def _watched(table: Table, count: int) -> Table:
     return runs.sort_values("stay", ascending=False, kind="stable").head(count)
 
 
-def checks(table: Table, thresholds: Any) -> Checks:
+def checks_stays(table: Table, thresholds: Any) -> Checks:
     """A long stay on tokens certified wrong is left, and every run ends at certified ones."""
     runs, watched = table.drop_duplicates("seed"), _watched(table, thresholds["watched"])
     wrong = watched[watched.stay_kind == "wrong"]
@@ -109,7 +202,7 @@ def checks(table: Table, thresholds: Any) -> Checks:
 
 _JUDGED_AT = 2000
 
-STUDY = Study(
+STUDY_STAYS = Study(
     id="beyond.saturation-is-not-convergence",
     title="Saturated attention is not convergence",
     kind="question",
@@ -121,8 +214,8 @@ STUDY = Study(
     run={"lr": 0.1, "steps": 20_000, "start": 0, "judged_at": _JUDGED_AT, "sure": 1 - 5e-7},
     seeds=100,
     group=20,
-    measure=measure,
-    checks=checks,
+    measure=measure_stays,
+    checks=checks_stays,
     gap=1e-8,
     thresholds={"watched": 3, "long": 1000, "judged_at": _JUDGED_AT},
     # Ten seeds with the two longest stays among them.
@@ -139,3 +232,6 @@ STUDY = Study(
         "ylabel": "",
     },
 )
+
+
+STUDIES = (STUDY_TIME, STUDY_STAYS)
