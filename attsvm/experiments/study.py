@@ -257,16 +257,6 @@ class Study:
         """The parameters that differ from point to point: the first columns of the table."""
         return [name for key in self.grid for name in key.split()]
 
-    @property
-    def parameters(self) -> dict[str, list[Any]]:
-        """The values of each swept parameter of the grid."""
-        out: dict[str, list[Any]] = {}
-        for key, values in self.grid.items():
-            names = key.split()
-            columns = zip(*values, strict=True) if len(names) > 1 else [tuple(values)]
-            out |= {n: list(dict.fromkeys(c)) for n, c in zip(names, columns, strict=True)}
-        return out
-
     def points(self) -> Iterator[dict[str, Any]]:
         """The parameters of every point, those with one value included, in the table's order."""
         for values in product(*self.grid.values()):

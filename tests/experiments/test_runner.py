@@ -13,8 +13,14 @@ from attsvm._utils import files
 from attsvm.errors import BadTokens
 from attsvm.experiments import runner
 from attsvm.experiments.executors import ExecutorConfig
-from attsvm.experiments.kept import keeping, kept
-from attsvm.experiments.runner import chunks_of, read_record, read_table, run_studies
+from attsvm.experiments.runner import (
+    chunks_of,
+    keeping,
+    kept,
+    read_record,
+    read_table,
+    run_studies,
+)
 from attsvm.experiments.study import BadStudy
 from attsvm.experiments.table import as_frame, read_csv, write_table
 from tests.experiments.made_studies import made, nothing, steps, unlucky

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import dataclass, field, fields
@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats
 from attsvm._utils.files import write_arrays, write_json, write_text
 from attsvm._utils.progress import Progress
 from attsvm._utils.run_folder import RunFolder
@@ -38,10 +39,9 @@ from attsvm.experiments.counterexamples.search import (
     plain,
     search_block,
 )
-from attsvm.experiments.counterexamples.shrinking import shrink
 from attsvm.experiments.executors import Engine, Failure, engine_of, map_tasks
-from attsvm.experiments.statements import Confirmation, Instance, Statement
-from attsvm.experiments.statements.statement import check_statement
+from attsvm.experiments.statements import Confirmation, Instance, Space, Statement
+from attsvm.experiments.statements.statement import FINEST, check_statement, simplest
 
 # Seconds that shrinking may take.
 SHRINKING = 60.0
@@ -248,6 +248,65 @@ def _search(
                     return
 
 
+def shrink(statement: Statement, drawn: Drawn, *, seconds: float) -> tuple[Drawn, str]:
+    """(an instance that no single change makes simpler, a note).
+
+    Inputs, tokens and dimensions are taken away one by one, then entries are replaced by simpler
+    numbers.
+
+    An instance stands if its premises hold, its violation is positive and, where there is an exact
+    check, that confirms it. After so many seconds, and at an interrupt, the last one that stands is
+    kept. Instances on which the statement itself fails are left out; the note tells of the first.
+    """
+    best, note, end = drawn, "", time.monotonic() + seconds
+    trials = _simpler(statement.space, best)
+    try:
+        while (trial := next(trials, None)) is not None and time.monotonic() < end:
+            try:
+                stands = _breaks(statement, trial)
+            except Exception as error:  # whatever the statement of a user raises
+                said = " ".join(str(error).split()) or type(error).__name__
+                note = note or f"while shrinking, instances were left out because {said}"
+                continue
+            if stands:
+                best, trials = trial, _simpler(statement.space, trial)
+    except KeyboardInterrupt:
+        note = "shrinking was interrupted: this is the smallest instance so far"
+    return best, note
+
+
+def _breaks(statement: Statement, drawn: Drawn) -> bool:
+    """Whether an instance breaks the statement: by the exact check, where there is one."""
+    one = statement.space.instance(drawn)
+    if not statement.holds_premises(one) or not statement.broken_by(one) > statement.tolerance:
+        return False
+    return statement.confirm is None or statement.checked(one).proved
+
+
+def _simpler(space: Space, drawn: Drawn) -> Iterator[Drawn]:
+    """Every instance with one input, token or dimension less, then with one simpler entry."""
+    sizes = space.sizes_of(drawn)
+    for letter, size in sizes.items():
+        if {**sizes, letter: size - 1} in space.choices:
+            for k in range(size):
+                yield {f.name: _without(drawn[f.name], f.axes, letter, k) for f in space.fields}
+    for f in space.fields:
+        table = f.values or simplest({*f.entries(FINEST), *drawn[f.name].ravel().tolist()})
+        for place in np.ndindex(drawn[f.name].shape):
+            for value in table[: table.index(float(drawn[f.name][place]))]:
+                changed = drawn[f.name].copy()
+                changed[place] = value
+                yield {**drawn, f.name: changed}
+
+
+def _without(array: Floats, axes: tuple[str | int, ...], letter: str, k: int) -> Floats:
+    """The array without index k of every axis of this letter."""
+    for place, axis in enumerate(axes):
+        if axis == letter:
+            array = np.delete(array, k, axis=place)
+    return array
+
+
 def found_from(statement: Statement, first: Drawn) -> FoundInstance:
     """What was found, shrunk, with its exact check."""
     least, note = shrink(statement, first, seconds=SHRINKING)
@@ -267,7 +326,7 @@ def _write(place: Path, statement: Statement, reference: str, known: Hunt) -> No
         write_arrays(place / "instance.npz", _problem_file(shown), force=True)
         write_text(place / "instance.py", _script(reference, shown))
     for kind in ("svg", "png"):
-        draw_hunt(place / f"figure.{kind}", shown, known.rises, title=statement.title)
+        draw_hunt(place / f"figure.{kind}", shown, known.rises, title=statement.name)
 
 
 def _problem_file(found: dict[str, Any]) -> dict[str, Any]:

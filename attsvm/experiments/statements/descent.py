@@ -264,7 +264,6 @@ _FROM_START = (X, V, Y, Field("p0", ("d",), scale=4.0))
 STATEMENTS = (
     Statement(
         "equal-scores-one-input",
-        title="Equal scores, one input: every start ends at the best token",
         says="Theorem 4 of v1 for n = 1, where it stands: equal scores of the others, any start, "
         "plain descent with a step of at most 1/L_W tends to W^mm.",
         kind="theorem",
@@ -277,7 +276,6 @@ STATEMENTS = (
     ),
     Statement(
         "equal-scores",
-        title="Equal scores: every start ends at the best tokens",
         says="If the tokens of an input but its best share one score and the best tokens can be "
         "kept, plain descent with a step of at most 1/L_W tends to W^mm from any starting point "
         "(v1, Theorem 4).",
@@ -291,7 +289,6 @@ STATEMENTS = (
     ),
     Statement(
         "over-parameterized",
-        title="All margins tight and Assumption D: every run ends at the best tokens",
         says="If every token but the best is tight (B.1) and every other selection that can be "
         "kept has an input whose best token is tight there (D), gradient descent tends to W^mm of "
         "the best tokens from every start (v1, conjecture 5.2; hunted along the normalized flow).",
@@ -310,7 +307,6 @@ STATEMENTS = (
     ),
     Statement(
         "first-gradient",
-        title="A first gradient that prefers the best tokens decides",
         says="If −∇L(0) separates the best token of every input from each other one, plain descent "
         "from 0 with steps of 1/L_W tends to W^mm of the best tokens (v1, Theorem 6, with short "
         "first steps).",
@@ -326,7 +322,6 @@ STATEMENTS = (
     ),
     Statement(
         "monotone-correlation",
-        title="The correlation with W^mm never falls",
         says="Under B.1 or B.2, along normalized descent from W = 0 with steps of 1/8 the "
         "correlation with W^mm of the best tokens never falls.",
         kind="conjecture",

@@ -208,7 +208,6 @@ _WITH_POINT = (X, V, P0)
 STATEMENTS = (
     Statement(
         "loss-infimum",
-        title="The loss is above its infimum",
         says="L(W) > L⋆ = (1/n) Σ ℓ(γ_opt) at every W, unless every input has one score (v1, "
         "Lemma 2).",
         kind="theorem",
@@ -220,7 +219,6 @@ STATEMENTS = (
     ),
     Statement(
         "smooth-gradient",
-        title="The gradient is Lipschitz with L_W",
         says="‖∇L(W) − ∇L(W')‖ ≤ L_W ‖W − W'‖, L_W = (1/n) Σ ‖v‖‖z‖²‖X‖³(‖v‖‖X‖/4 + 3) for the "
         "logistic loss (v1, Lemma 4).",
         kind="theorem",
@@ -235,7 +233,6 @@ STATEMENTS = (
     ),
     Statement(
         "no-stationary-point",
-        title="The loss falls along W^mm everywhere",
         says="If every token but the best is tight (B.1) or the others of an input share one score "
         "(B.2), then −⟨∇L(W), W^mm⟩ > 0 at every W: there is no stationary point (v1, Theorem 3).",
         kind="theorem",
@@ -248,7 +245,6 @@ STATEMENTS = (
     ),
     Statement(
         "loss-level",
-        title="Below its level the loss holds the best tokens",
         says="If n(L(W) − L⋆) < min_i [ℓ((γ_opt + γ₂)/2) − ℓ(γ_opt)], every best token has more "
         "than half of its attention, and a step of 1/L_W does not raise the loss (derived; "
         "docs/convergence.md).",
@@ -262,7 +258,6 @@ STATEMENTS = (
     ),
     Statement(
         "simplex-projection",
-        title="A quadratic head keeps 2 to τ tokens",
         says="One input of orthonormal tokens, head v·o − λ‖o‖²: if τ gap_τ/2 > λ > gap_1, the "
         "best attention has between 2 and τ nonzeros (v1, Lemma 6).",
         kind="theorem",
@@ -277,7 +272,6 @@ STATEMENTS = (
     ),
     Statement(
         "falls-along-solution",
-        title="The loss falls along W^mm without premises",
         says="−⟨∇L(W), W^mm⟩ > 0 at every W whenever the best tokens are unique and separable "
         "(Theorem 3 of v1 with neither B.1 nor B.2).",
         kind="false",

@@ -167,7 +167,6 @@ def _confirm_above_rank_one(one: Instance) -> Confirmation:
 STATEMENTS = (
     Statement(
         "nuclear-unique",
-        title="The nuclear direction is unique",
         says="The nuclear problem of separable tokens has one solution (B: not in general); hunted "
         "with W of size 2 × 2.",
         kind="conjecture",
@@ -180,7 +179,6 @@ STATEMENTS = (
     ),
     Statement(
         "nuclear-rank",
-        title="A nuclear solution has rank r with r(r + 1)/2 ≤ n",
         says="The nuclear problem of n inputs has a solution of rank r with r(r + 1)/2 ≤ n; hunted "
         "at n = 2, where it says rank one. (With the number of rows in place of n it is a "
         "theorem.)",

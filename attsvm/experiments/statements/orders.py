@@ -196,7 +196,6 @@ def _confirm_off_formula(one: Instance) -> Confirmation:
 STATEMENTS = (
     Statement(
         "order-signs",
-        title="Signs of kinds",
         says="With confused tokens or without, optimal tokens are at or above 0, non-comparable "
         "ones at 0, non-optimal ones at or below 0 in the column of their query (derived from the "
         "optimality conditions).",
@@ -210,7 +209,6 @@ STATEMENTS = (
     ),
     Statement(
         "strict-order",
-        title="Kinds of tokens are ordered strictly",
         says="Without confused tokens the column of a query is above 0 at optimal, 0 at "
         "non-comparable and below 0 at non-optimal tokens (D).",
         kind="theorem",
@@ -223,7 +221,6 @@ STATEMENTS = (
     ),
     Statement(
         "proposition-2",
-        title="The closed form of the attention's solution",
         says="Without confused tokens the column of a query has the entries |N|/(|O| + |N|) at its "
         "optimal tokens O, −|O|/(|O| + |N|) at its non-optimal tokens N and 0 elsewhere (D, "
         "Proposition 2; in sets closed under prefixes it holds).",
@@ -237,7 +234,6 @@ STATEMENTS = (
     ),
     Statement(
         "weak-order",
-        title="Kinds of tokens are never reversed",
         says="Also with confused tokens, which the premises of D exclude, the solution of the "
         "attention ranks no token of a kind below over one of a kind above: optimal, then confused "
         "and non-comparable, then non-optimal (a question of ours).",

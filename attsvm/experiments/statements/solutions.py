@@ -195,7 +195,6 @@ def _confirm_cone(one: Instance) -> Confirmation:
 STATEMENTS = (
     Statement(
         "separability",
-        title="d ≥ max(T − 1, n) separates",
         says="If d ≥ max(T − 1, n), the queries are independent and the key differences of each "
         "input are, some W keeps the first token of every input (v1, Theorems 1 and 8; 'almost "
         "every dataset' read as these two independences, which almost every dataset has).",
@@ -213,7 +212,6 @@ STATEMENTS = (
     ),
     Statement(
         "low-rank",
-        title="The solution has rank at most n",
         says="W^mm has its rows in the span of the queries, and so rank at most n (v1, Lemma 1, "
         "Frobenius norm).",
         kind="theorem",
@@ -226,7 +224,6 @@ STATEMENTS = (
     ),
     Statement(
         "local-cone",
-        title="Locally optimal exactly in the cone",
         says="Where each input has a tight token and one of lower score, a selection is locally "
         "optimal exactly if W^mm puts in each input a token of lower score before all of higher "
         "score (v1, Lemma 5).",
@@ -240,7 +237,6 @@ STATEMENTS = (
     ),
     Statement(
         "best-is-local",
-        title="The best tokens are locally optimal",
         says="Wherever the tokens of highest score are unique and can be kept, every tight token "
         "has a lower score (A and B, by definition; the verdict of attsvm.optimality is hunted).",
         kind="theorem",
@@ -252,7 +248,6 @@ STATEMENTS = (
     ),
     Statement(
         "every-input-tight",
-        title="Every input has a tight token",
         says="At W^mm every input has a token whose margin is 1 (planted for tests; false).",
         kind="planted",
         space=Space({"n": (1, 3), "T": (2, 3), "d": (1, 3)}, (X,)),
@@ -263,7 +258,6 @@ STATEMENTS = (
     ),
     Statement(
         "least-norm",
-        title="The best tokens have the least norm of all local optima",
         says="Among the locally optimal selections that can be kept, the tokens of highest score "
         "have the least ‖W^mm‖.",
         kind="conjecture",

@@ -168,7 +168,6 @@ class Statement:
     >>> small = s.Space({"d": (1, 2)}, (s.Field("x", ("d",)),))
     >>> squares = s.Statement(
     ...     "squares",
-    ...     title="Squares grow",
     ...     says="x² ≥ x for every x ≥ 0.",
     ...     kind="planted",
     ...     space=small,
@@ -180,7 +179,6 @@ class Statement:
     """
 
     name: str
-    title: str
     says: str
     kind: Kind
     space: Space

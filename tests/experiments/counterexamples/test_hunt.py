@@ -34,7 +34,6 @@ def far_apart(one):
 def planted(**changes):
     """False, and the simplest instance that breaks it is x = ((3,),)."""
     given = {
-        "title": "Entries are small",
         "says": "Every |x| < 2.4.",
         "kind": "planted",
         "space": Space({"n": (1, 4), "m": (1, 2)}, (Field("x", ("n", "m")),)),
@@ -240,9 +239,9 @@ OWN = """
 from attsvm.experiments.statements.statement import Field, Space, Statement
 
 space = Space({"d": (1, 3)}, (Field("x", ("d",)),))
-nothing = Statement("nothing", title="Nothing", says="x < 3.", kind="conjecture", space=space,
+nothing = Statement("nothing", says="x < 3.", kind="conjecture", space=space,
                     violation=lambda one: float(one["x"].max()) - 2.9)
-below = Statement("below", title="Below three", says="x < 3.", kind="conjecture", space=space,
+below = Statement("below", says="x < 3.", kind="conjecture", space=space,
                   premises=lambda one: True, violation=lambda one: float(one["x"].max()) - 2.9)
 number = 3
 """

@@ -140,7 +140,6 @@ def test_small_draws_do_not_break_what_is_proved(name):
 def test_every_instance_of_a_small_size_is_listed_once():
     statement = Statement(
         "pairs",
-        title="",
         says="",
         kind="planted",
         space=Space({"n": (1, 2)}, (Field("x", ("n",)), Field("s", (1,), values=(1.0, -1.0)))),

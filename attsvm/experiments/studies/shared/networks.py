@@ -19,8 +19,9 @@ from scipy.stats import t as student
 from attsvm._utils.arrays import Floats
 from attsvm.datasets.labelled import PAD, SPECIAL, Labelled, Vocabulary
 from attsvm.experiments.group import Group
-from attsvm.experiments.kept import Arrays, kept
+from attsvm.experiments.runner import kept
 from attsvm.experiments.study import Checks, Premises, info
+from attsvm.experiments.table import Columns
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -101,7 +102,7 @@ QUICK_TEXTS: Plan = {
 # ---------------------------------------------------------------- training
 
 
-def train_network(run: Plan) -> Arrays:
+def train_network(run: Plan) -> Columns:
     """The records of one training run, with what is found in the network at each.
 
     run: {fit: the fields of a TrainConfig, look}; nothing is looked at where `look` is empty.
@@ -147,7 +148,7 @@ def data_of(task: str, **fields: Any) -> Labelled:
     return load_data(config_of(task, fields))
 
 
-def measure(group: Group, method: str, plan: Plan) -> Arrays:
+def measure(group: Group, method: str, plan: Plan) -> Columns:
     """The records of a method from the initial networks of these seeds, at the rate it chooses.
 
     collapsed: of the run; tried: the runs that chose the rate, 0 where it is another method's;
@@ -299,7 +300,7 @@ def _valence() -> set[str]:
     return {word for word, valence in lexicon.items() if abs(float(valence)) >= 1}
 
 
-def bag_of_words(plan: Plan) -> Arrays:
+def bag_of_words(plan: Plan) -> Columns:
     """Logistic regression on which words a text has: its strongest words, and its test accuracy.
 
     Each penalty is tried, and validation chooses.
