@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from attsvm._utils.arrays import Floats, Ints
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.group import Drawn
 from attsvm.problem.tokens import Tokens
@@ -39,14 +40,14 @@ def sphere(
 ) -> Drawn:  # fmt: skip
     """v, x and z uniform on the unit sphere, labels random signs.
 
-    equal_scores: all but an input's best token share one score. queries: "free", or "first" for
-    each input's first token.
+    equal_scores: all but an input's best token share one score. queries: "free", "first" for each
+    input's first token, or "none" for prompts.
     """
     from attsvm.experiments.studies.shared.random_instances import drawn
 
     shape = sized(n, T, d)
-    if queries not in ("free", "first"):
-        raise Unsupported(f'queries is {queries!r}: it is "free" or "first"')
+    if queries not in ("free", "first", "none"):
+        raise Unsupported(f'queries is {queries!r}: it is "free", "first" or "none"')
     pairs = [drawn(shape, s, equal_scores=equal_scores, queries=queries) for s in seeds]
     return Drawn([t for t, _ in pairs], np.stack([v for _, v in pairs]))
 
@@ -82,10 +83,10 @@ def spaced(
 
     size: inputs x tokens. width: columns of the factors, d for 0.
     """
-    from attsvm.experiments.studies.shared import spaced_instances
+    from attsvm.experiments.studies.shared import random_instances
 
     shape = sized(*pair(size), d)
-    made = spaced_instances.spaced(
+    made = random_instances.spaced(
         shape, list(seeds), gap=gap, start=start, width=width or None
     )  # fmt: skip
     starts = made.factors if model == "factored" else made.weight
@@ -108,20 +109,51 @@ def equal_scores(
     return Drawn([t for t, _ in pairs], heads, starts={"W": np.stack(starts)})
 
 
+def relevant_inputs(
+    draw: np.random.Generator, shape: Sequence[int], signal: float
+) -> tuple[Floats, Floats, Ints]:
+    """Tokens (n, T, d), labels (n,) and the places (n,) of the relevant tokens.
+
+    Input i has the label y_i; its relevant token is signal (ν + y_i μ), μ and ν the first two axes,
+    the others are N(0, I/d), of length about one. One draw for every strength: only the relevant
+    tokens change with it.
+    """
+    n, T, d = shape
+    X = draw.standard_normal((n, T, d)) / np.sqrt(d)
+    y = draw.choice([-1.0, 1.0], size=n)
+    place = draw.integers(0, T, n)
+    X[np.arange(n), place] = 0.0
+    X[np.arange(n), place, 0] = signal * y
+    X[np.arange(n), place, 1] = signal
+    return X, y, place
+
+
 def flipped_labels(
     seeds: Sequence[int], n: int = 10, T: int = 5, d: int = 60, signal: float = 1.0,
     flip: float = 0.0,
 ) -> Drawn:  # fmt: skip
-    """Relevant tokens of this strength among noise tokens, each label flipped with this chance."""
-    from attsvm.experiments.studies.shared.flipped_labels import flipped
+    """Relevant tokens of this strength among noise tokens, each label flipped with this chance.
 
+    The head reads along μ; ν is what relevant tokens have in common, so that a prompt along ν finds
+    them. about: the places (B, n) of the relevant tokens, and which labels (B, n) are flipped.
+    """
     shape = sized(n, T, d)
     if d < 2 or not 0 <= flip <= 1 or not signal > 0:
         raise BadTokens(
             f"flipped-labels needs d ≥ 2, signal > 0 and 0 ≤ flip ≤ 1; here d = {d}, "
             f"signal = {signal}, flip = {flip}"
         )
-    return flipped(shape, list(seeds), signal=signal, flip=flip)
+    stack, relevant, flips = [], [], []
+    for seed in seeds:
+        draw = np.random.default_rng([seed, *shape])
+        turned = draw.uniform(size=n) < flip
+        X, y, place = relevant_inputs(draw, shape, signal)
+        stack.append(Tokens(X, labels=np.where(turned, -y, y)))
+        relevant.append(place)
+        flips.append(turned)
+    heads = np.tile(np.eye(d)[0], (len(stack), 1))
+    about = {"relevant": np.stack(relevant), "flips": np.stack(flips)}
+    return Drawn(stack, heads, about=about)
 
 
 FAMILIES: dict[str, Family] = {

@@ -7,14 +7,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm import Problem, Tokens, train
-from attsvm.experiments.studies.shared import spaced_instances
-from attsvm.experiments.studies.shared.published_shares import (
+from attsvm.experiments.studies.b.shares_against_dimension import (
     DIMENSIONS_5,
     DIMENSIONS_6,
     FIGURE_5,
     FIGURE_6,
 )
-from attsvm.experiments.studies.shared.spaced_instances import picks, spaced
+from attsvm.experiments.studies.shared import random_instances
+from attsvm.experiments.studies.shared.random_instances import picks, spaced
 from attsvm.problem.selection import Selection
 from attsvm.solvers.solve import solve
 
@@ -24,7 +24,7 @@ SEEDS = range(4)
 def full_and_small(monkeypatch, shape):
     """The same draws in the coordinates of R^d and in those of their spans."""
     small = spaced(shape, SEEDS, gap=0.1, start=3)
-    monkeypatch.setattr(spaced_instances, "_basis", lambda vectors: np.eye(vectors.shape[1]))
+    monkeypatch.setattr(random_instances, "_basis", lambda vectors: np.eye(vectors.shape[1]))
     return spaced(shape, SEEDS, gap=0.1, start=3), small
 
 

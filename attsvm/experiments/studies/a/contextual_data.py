@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from attsvm.datasets.instances import contextual_arrays
-from attsvm.experiments.group import Drawn, Group, Parts, cosine, selected_by, share_among, thinned
-from attsvm.experiments.studies.shared.prompt_paths import unsettled
+from attsvm.experiments.group import Drawn, Group, Parts, cosines, selected_by, share_among, thinned
+from attsvm.experiments.studies.a.regularization_path import unsettled
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, equals
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.landscape import initial_gradient_condition
@@ -52,7 +52,7 @@ def measure(group: Group, records: int) -> Parts:
     found, W = group.solved(group.best), path.matrices()[places]
     parts = []
     for b, (tokens, v, c) in enumerate(zip(group.tokens, group.heads, found, strict=True)):
-        chosen = np.array([selected_by(tokens, M) for M in W[:, b]])
+        chosen = selected_by(tokens, W[:, b])
         kept, flipped = chosen == about["relevant"][b], about["flipped"][b]
         parts.append({
             "seed": group.seeds[b],
@@ -63,7 +63,7 @@ def measure(group: Group, records: int) -> Parts:
             "led": initial_gradient_condition(tokens, v).sign > 0,
             "gap": float(c.gap) if c.W is not None else np.nan,
             "right": (chosen == group.best[b]).all(axis=1),
-            "cosine": np.array([cosine(M, c) for M in W[:, b]]),
+            "cosine": cosines(W[:, b], c),
             "clean": share_among(kept, ~flipped),
             "flipped": share_among(kept, flipped),
         })  # fmt: skip

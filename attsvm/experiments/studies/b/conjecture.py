@@ -16,7 +16,7 @@ import numpy as np
 from attsvm._utils.arrays import Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate
-from attsvm.experiments.group import Group, Parts, cosine
+from attsvm.experiments.group import Group, Parts, cosines
 from attsvm.experiments.studies.shared.plain_descent import smoothness
 from attsvm.experiments.studies.shared.random_instances import compact_sphere
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, equals
@@ -30,23 +30,20 @@ OPTIMIZERS = ("gd", "ngd")
 _WORDS = {True: "yes", False: "no", None: "open"}
 
 
-def _assumptions(
-    best: Ints, choices: list[tuple[int, ...]], found: list[Certificate]
-) -> tuple[bool | None, bool | None, Ints]:
+def _assumptions(best: Ints, found: list[Certificate]) -> tuple[bool | None, bool | None, Ints]:
     """Whether the certificates of all selections prove B.1 and D, None where they do not decide,
     and how many wrong inputs of each selection do not have their best token tight."""
     tight: bool | None = None
     pulled: bool | None = True
-    loose = np.zeros(len(choices), dtype=np.int64)
-    for k, (alpha, c) in enumerate(zip(choices, found, strict=True)):
-        wrong = np.flatnonzero(np.array(alpha) != best)
-        if not len(wrong):
+    loose = np.zeros(len(found), dtype=np.int64)
+    for k, c in enumerate(found):
+        rows = c.problem.rows
+        own = rows[:, 2] == best[rows[:, 0]]
+        if not own.any():
             tight = all_tight(c)
             continue
-        rows = c.problem.rows
-        own = [int(np.flatnonzero((rows[:, 0] == i) & (rows[:, 2] == best[i]))[0]) for i in wrong]
         loose[k] = (~c.tight.tight[own]).sum()
-        if loose[k] == len(wrong):
+        if loose[k] == own.sum():
             # Undecided rows leave the assumption open; certified loose ones break it.
             pulled = False if c.tight.loose[own].all() else (None if pulled else pulled)
     return tight, pulled, loose
@@ -64,25 +61,23 @@ def measure(
     tight best token; plain runs are from the first starts.
     """
     choices = list(product(range(group.tokens[0].T), repeat=group.tokens[0].n))
-    rows: list[dict[str, Any]] = []
-    for b, (seed, t, v) in enumerate(zip(group.seeds, group.tokens, group.heads, strict=True)):
+    parts: Parts = []
+    for seed, t, v, best in zip(group.seeds, group.tokens, group.heads, group.best, strict=True):
         found = solve_many([Problem.of(t, Selection.of(t, list(alpha))) for alpha in choices])
-        tight, pulled, loose = _assumptions(group.best[b], choices, found)
+        tight, pulled, loose = _assumptions(best, found)
         base = {"seed": seed, "tight": _WORDS[tight], "pulled": _WORDS[pulled],
                 "gap": max(float(c.gap) for c in found if c.status != "infeasible")}  # fmt: skip
-        rows.append({**base, "row": "instance", "proved": False, "right": False, "away": np.nan})
+        parts.append({**base, "row": "instance"})
         if not (tight and pulled):
             continue
         draw = np.random.default_rng([group.run["start"], t.d, seed])
-        own = found[choices.index(tuple(group.best[b].tolist()))]
+        own = found[choices.index(tuple(best.tolist()))]
+        shape = own.problem.shape
         others = [found[k].W for k in np.argsort(-loose, kind="stable")[:along]]
-        starts = np.stack(
-            [size * draw.standard_normal(own.problem.shape) for size in sizes]
-            + [
-                far * np.asarray(W) if W is not None else np.zeros(own.problem.shape)
-                for W in others
-            ]
-        )
+        starts = np.stack([
+            *(size * draw.standard_normal(shape) for size in sizes),
+            *(np.zeros(shape) if W is None else far * W for W in others),
+        ])  # fmt: skip
         # Far out the plain steps are too short for any run to get anywhere.
         for name, begin, lr, steps in (
             ("gd", starts[:plain], 1 / smoothness(t, v), gd_steps),
@@ -90,13 +85,14 @@ def measure(
         ):
             path = train([t] * len(begin), head=np.stack([v] * len(begin)), optimizer=name, lr=lr,
                          steps=steps, init={"W": begin})  # fmt: skip
-            prove = prover(t, head=v, optimizer=name, lr=lr)
-            for W in path.weights["W"][-1]:
-                proof = prove.prove(W, explain=False)
-                rows.append({**base, "row": name, "proved": proof.proved,
-                             "right": bool((proof.selection == group.best[b]).all()),
-                             "away": max(1 - cosine(W, own), 1e-12)})  # fmt: skip
-    return rows
+            ends, prove = path.weights["W"][-1], prover(t, head=v, optimizer=name, lr=lr)
+            proofs = [prove.prove(W, explain=False) for W in ends]
+            parts.append({
+                **base, "row": name, "proved": [proof.proved for proof in proofs],
+                "right": [bool((proof.selection == best).all()) for proof in proofs],
+                "away": np.maximum(1 - cosines(ends, own), 1e-12),
+            })  # fmt: skip
+    return parts
 
 
 def checks(table: Table, thresholds: Any) -> Checks:

@@ -22,9 +22,8 @@ V⋆ = W^mm_α; if not, N⋆ > ‖W^mm_α‖ and the path stays away from it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,6 +37,7 @@ from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_many import solve_many
+from attsvm.theory.optima import verdict_on
 from attsvm.theory.regularization_path.ball import BallTask, descend
 from attsvm.theory.regularization_path.excess import Excess
 from attsvm.training.heads import head_of
@@ -47,30 +47,45 @@ from attsvm.training.models.gradient.batch import Batch
 
 # Rounds of the multiplier method, and the weight of a squared violation.
 _ROUNDS, _WEIGHT = 8, 10.0
-# Rounds of the fixed point of the norm, and where it has settled.
-_FIXED, _SETTLED = 60, 1e-9
-_NONE = np.empty(0, np.int64)
+# Rounds of the fixed point of the norm, and where it has settled; it is certified a share below.
+_FIXED, _SETTLED, _BELOW = 60, 1e-9, 1e-6
 # How far from a cone, as a share of its ε, a W still counts as inside.
 INSIDE = 1e-5
+# The ε of the cones of selections that are not locally optimal.
+_EPSILON = 0.1
+
+# A choice of a low token in each input with tokens of higher score.
+Choice = tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Orders:
-    """The cones of one selection: instance, head, tokens α (n,), O_i and H_i of each input."""
+class Orders(NamedTuple):
+    """The cones of one selection: instance, head, tokens α (n,), O_i and H_i of each input, and
+    the loss above that of α."""
 
     tokens: Tokens
     v: Floats
     alpha: Ints
     low: list[Ints]
     high: list[Ints]
+    excess: Excess
+
+    @classmethod
+    def of(cls, tokens: Tokens, v: Floats, alpha: Ints) -> Orders:
+        """The tokens of lower and of other score of each input."""
+        scores = tokens.scores(v)
+        own = scores[np.arange(tokens.n), alpha]
+        others = np.arange(tokens.T)[None] != np.asarray(alpha)[:, None]
+        low = [np.flatnonzero(others[i] & (scores[i] < own[i])) for i in range(tokens.n)]
+        high = [np.flatnonzero(others[i] & (scores[i] >= own[i])) for i in range(tokens.n)]
+        return cls(tokens, v, alpha, low, high, Excess.over(tokens, alpha, v, loss_of("logistic")))
 
     @property
     def wrong(self) -> list[int]:
         """The inputs with tokens of higher score."""
         return [i for i, high in enumerate(self.high) if len(high)]
 
-    def choices(self) -> list[tuple[int, ...]]:
-        """Every choice of a low token in each of these inputs; none where one has no such token."""
+    def choices(self) -> list[Choice]:
+        """Every choice; none where an input has no token of lower score."""
         return list(product(*(self.low[i].tolist() for i in self.wrong)))
 
     def logits(self, W: Floats) -> Floats:
@@ -90,7 +105,7 @@ class Orders:
         each = zip(self.logits(W), self.alpha, self.low, strict=True)
         return float(min(row[a] - row[low].max(initial=-np.inf) for row, a, low in each))
 
-    def problem(self, choice: tuple[int, ...], depth: float, *, margin: float = 1.0) -> Problem:
+    def problem(self, choice: Choice, depth: float, *, margin: float = 1.0) -> Problem:
         """Margins over the low tokens, and `depth` of the chosen ones over the high tokens.
 
         With depth ε and margin 0 a least norm above 1 says that the cone of the choice is empty: a
@@ -101,18 +116,12 @@ class Orders:
             rows += [(i * T + int(self.alpha[i]), i * T + int(t), i, margin) for t in low]
         for i, t in zip(self.wrong, choice, strict=True):
             rows += [(i * T + t, i * T + int(tau), i, depth) for tau in self.high[i]]
-        hi, lo, query, b = zip(*rows, strict=True)
-        keys = np.asarray(self.tokens.keys).reshape(-1, self.tokens.d)
-        ends = (np.array(hi), np.array(lo), np.array(query), np.array(b))
-        return Problem(keys, self.tokens.queries, *ends, _NONE, _NONE, _NONE, np.empty(0), width=T)
+        hi, lo, query, b = (np.array(part) for part in zip(*rows, strict=True))
+        keys, none = np.asarray(self.tokens.keys).reshape(-1, self.tokens.d), np.empty(0, np.int64)
+        ties = (none, none, none, np.empty(0))
+        return Problem(keys, self.tokens.queries, hi, lo, query, b, *ties, width=T)
 
-    def at_size(self, choice: tuple[int, ...], epsilon: float, size: float) -> Problem:
-        """The problem that certifies a norm in the choice's cone; inf: that the cone is empty."""
-        if np.isinf(size):
-            return self.problem(choice, epsilon, margin=0.0)
-        return self.problem(choice, epsilon * size)
-
-    def holding(self, W: Floats, depth: float) -> list[tuple[int, ...]]:
+    def holding(self, W: Floats, depth: float) -> list[Choice]:
         """The choices whose tokens stand before the high ones by this depth at W."""
         count = sum(map(len, self.low))
         return [t for t in self.choices() if self.problem(t, 0.0).margins(W)[count:].min() >= depth]
@@ -136,39 +145,18 @@ class Orders:
 
     def loss(self, W: Floats) -> float:
         """log(L(W) − L(α)); −inf where L(W) ≤ L(α)."""
-        task = self.task("frobenius")
-        above = self.excess()(task.at(W)[0].logs[0])
+        above = self.excess(self.task("frobenius").at(W)[0].logs[0])
         return above.log if above.sign > 0 else -np.inf
-
-    def excess(self) -> Excess:
-        """The loss above that of α."""
-        return Excess.over(self.tokens, self.alpha, self.v, loss_of("logistic"))
 
     def task(self, norm: str, shift: float = 0.0) -> BallTask:
         """The loss above that of α, to be minimised in balls."""
         return BallTask(
-            Batch.of(self.tokens),
-            model_of("weight"),
-            norm_of(norm),
-            loss_of("logistic"),
-            head_of(self.v, self.tokens.d),
-            self.tokens.d,
-            excess=self.excess(),
-            shift=shift,
-        )
+            Batch.of(self.tokens), model_of("weight"), norm_of(norm), loss_of("logistic"),
+            head_of(self.v, self.tokens.d), self.tokens.d, excess=self.excess, shift=shift,
+        )  # fmt: skip
 
 
-def orders_of(tokens: Tokens, v: Floats, alpha: Ints) -> Orders:
-    """The tokens of lower and of other score of each input."""
-    scores = tokens.scores(v)
-    own = scores[np.arange(tokens.n), alpha]
-    others = np.arange(tokens.T)[None] != np.asarray(alpha)[:, None]
-    low = [np.flatnonzero(others[i] & (scores[i] < own[i])) for i in range(tokens.n)]
-    high = [np.flatnonzero(others[i] & (scores[i] >= own[i])) for i in range(tokens.n)]
-    return Orders(tokens, v, np.asarray(alpha), low, high)
-
-
-def least_in_cone(orders: Orders, choice: tuple[int, ...], epsilon: float, norm: str) -> float:
+def least_in_cone(orders: Orders, choice: Choice, epsilon: float, norm: str) -> float:
     """The N with N = least norm of `problem(choice, ε N)`, from below; inf where there is none.
 
     The least norm grows with N and its ratio to N falls: rounds from below rise to the fixed point.
@@ -187,9 +175,7 @@ def least_in_cone(orders: Orders, choice: tuple[int, ...], epsilon: float, norm:
     return float(size)
 
 
-def least_loss(
-    orders: Orders, choice: tuple[int, ...], epsilon: float, start: Floats, norm: str
-) -> Floats:
+def least_loss(orders: Orders, choice: Choice, epsilon: float, start: Floats, norm: str) -> Floats:
     """A W of least loss on the sphere of the start's norm, in the convex cone of a choice.
 
     By the method of multipliers; what is left of a violation is mended by a share of the start,
@@ -227,29 +213,11 @@ def least_loss(
     return mended if orders.loss(mended) <= orders.loss(start) else start
 
 
-def locally(best: Certificate, orders: Orders) -> tuple[bool | None, bool]:
-    """Whether the selection is locally optimal, None where that is open; and whether every input
-    with tokens of higher score has a tight token for sure."""
-    rows, known = best.problem.rows, best.tight
-    high = np.array([t in orders.high[i] for i, _, t in rows.tolist()])
-    covered = all(bool(known.tight[rows[:, 0] == i].any()) for i in orders.wrong)
-    if known.tight[high].any():
-        return False, covered
-    return (True if bool(known.loose[high].all()) else None), covered
-
-
-# The ε of the cones of selections that are not locally optimal.
-_EPSILON = 0.1
-# The norm of the fixed point is certified this share below it.
-_BELOW = 1e-6
-
-
-@dataclass(frozen=True, eq=False)
-class Case:
+class Case(NamedTuple):
     """One selection in one norm: its orders, its certificate, and what that decides.
 
     local: whether it is locally optimal, None where open; covered: whether each input with tokens
-    of higher score has a tight one; depth: the largest ε of a cone that W^mm_α lies in.
+    of higher score has a tight one for sure; depth: the largest ε of a cone that W^mm_α lies in.
     """
 
     orders: Orders
@@ -263,35 +231,32 @@ class Case:
         """Half the depth of W^mm_α where it has one."""
         return self.depth / 2 if self.local else _EPSILON
 
+    @property
+    def followed(self) -> bool:
+        """Whether its path could be followed: locally optimal and not the best tokens, or not so
+        and with lower tokens to stand before the higher ones."""
+        orders = self.orders
+        some = self.local is not None and orders.wrong and all(map(len, orders.low))
+        return bool(some and (not self.local or (self.covered and self.depth > 0)))
+
 
 def _cases(tokens: Tokens, v: Floats, norm: str) -> list[Case]:
     """All selections of an instance that can be separated, and what their certificates decide."""
     every = [np.array(alpha) for alpha in product(range(tokens.T), repeat=tokens.n)]
-    problems = [Problem.of(tokens, Selection.of(tokens, alpha)) for alpha in every]
+    keep = [Selection.of(tokens, alpha) for alpha in every]
     out = []
-    for alpha, c in zip(every, solve_many(problems, norm), strict=True):
+    found = solve_many([Problem.of(tokens, one) for one in keep], norm)
+    for alpha, one, c in zip(every, keep, found, strict=True):
         if c.W is None:
             continue
-        orders = orders_of(tokens, v, alpha)
-        depth = orders.depth(np.asarray(c.W)) / float(c.norm.value(c.W))
-        out.append(Case(orders, c, *locally(c, orders), depth))
+        orders, inputs = Orders.of(tokens, v, alpha), c.problem.rows[:, 0]
+        depth = orders.depth(c.W) / float(c.norm.value(c.W))
+        covered = all(bool(c.tight.tight[inputs == i].any()) for i in orders.wrong)
+        out.append(Case(orders, c, verdict_on(tokens, one, v, c).locally, covered, depth))
     return out
 
 
-def _followed(cases: list[Case]) -> list[Case]:
-    """The selections of an instance whose paths are followed: the first that is locally optimal and
-    not the best tokens, and the first that is not and has lower tokens to stand before the higher
-    ones."""
-    can = [
-        case
-        for case in cases
-        if case.local is not None and case.orders.wrong and all(map(len, case.orders.low))
-    ]
-    local = [case for case in can if case.local and case.covered and case.depth > 0]
-    return local[:1] + [case for case in can if not case.local][:1]
-
-
-def _least_norm(case: Case, norm: str) -> tuple[float, Floats | None, list[tuple[int, ...]]]:
+def _least_norm(case: Case, norm: str) -> tuple[float, Floats | None, list[Choice]]:
     """The least norm certified in the cone, inf where it is empty and 0 where nothing is; the W
     that has it, None where none is found; and the convex cones that hold it."""
     orders, epsilon, size = case.orders, case.epsilon, float(case.best.upper)
@@ -301,11 +266,15 @@ def _least_norm(case: Case, norm: str) -> tuple[float, Floats | None, list[tuple
     norms, uppers, found = [], [], []
     for t in orders.choices():
         N = least_in_cone(orders, t, epsilon, norm) * (1 - _BELOW)
-        c = solve(orders.at_size(t, epsilon, N), norm)
+        empty = np.isinf(N)
+        problem = (
+            orders.problem(t, epsilon, margin=0.0) if empty else orders.problem(t, epsilon * N)
+        )
+        c = solve(problem, norm)
         # The least norm grows less than its argument: from lower ≥ N no smaller one fits.
-        proved = c.lower > 1 if np.isinf(N) else c.lower >= N > 0
+        proved = c.lower > 1 if empty else c.lower >= N > 0
         norms.append(N if proved else (np.inf if c.proof == "exact" else 0.0))
-        uppers.append(np.inf if np.isinf(N) else c.upper)
+        uppers.append(np.inf if empty else c.upper)
         found.append(c)
     if not np.isfinite(uppers).any():
         return min(norms), None, []
@@ -314,65 +283,64 @@ def _least_norm(case: Case, norm: str) -> tuple[float, Floats | None, list[tuple
 
 
 def measure(group: Group, norm: str, radii: Sequence[float]) -> Parts:
-    """All selections of every instance, and the paths of some in the cones of their token orders.
+    """All selections of every instance, and the paths of the first one of either kind in the cones
+    of their token orders.
 
-    Rows "selection" are of one selection each: whether it is locally optimal, whether every input
-    that needs one has a tight token (covered), the depth of W^mm in its cones; lost: its path is
-    followed and neither found nor proved not to exist. Rows "path" are of one radius each, times
-    the least norm: the worst margin as a share of the largest in the cone (share) and of that of
-    W^mm (ratio), the share that the cone allows (most), and what is wrong with the point.
+    local: whether a selection is locally optimal; covered: whether every input that needs one has a
+    tight token; depth: of W^mm in its cones; lost: its path is followed and neither found nor
+    proved not to exist. Of a path there is a row for each radius, times the least norm: the worst
+    margin as a share of the largest in the cone (share) and of that of W^mm (ratio), the share that
+    the cone allows (most), and what is wrong with the point.
     """
-    blank = {"times": np.nan, "share": np.nan, "ratio": np.nan, "most": np.nan, "outside": False,
-             "below": False, "higher": False, "far": False}  # fmt: skip
-    rows: list[dict[str, Any]] = []
+    parts: Parts = []
     for seed, tokens, v in zip(group.seeds, group.tokens, group.heads, strict=True):
-        cases = _cases(tokens, v, norm)
-        followed = _followed(cases)
-        for k, case in enumerate(cases):
-            base = {
-                "seed": seed, "selection": k,
-                "local": "open" if case.local is None else "yes" if case.local else "no",
+        seen = set()
+        for k, case in enumerate(_cases(tokens, v, norm)):
+            part: dict[str, Any] = {
+                "seed": seed, "selection": k, "times": np.nan, "lost": False,
+                "local": {None: "open", True: "yes", False: "no"}[case.local],
                 "covered": case.covered, "depth": case.depth, "gap": float(case.best.gap),
             }  # fmt: skip
-            points: list[dict[str, Any]] = []
-            lost = False
-            if case in followed:
-                least, V, choices = _least_norm(case, norm)
-                lost = V is None and least < np.inf
-                if V is not None and least < np.inf:
-                    points = [_point(case, norm, times, least, V, choices) for times in radii]
-            rows.append({**base, "row": "selection", "lost": lost, **blank})
-            rows += [{**base, "row": "path", "lost": lost, **point} for point in points]
-    return rows
+            parts.append(part)
+            if not case.followed or case.local in seen:
+                continue
+            seen.add(case.local)
+            least, V, choices = _least_norm(case, norm)
+            part["lost"] = V is None and least < np.inf
+            if V is not None and least < np.inf:
+                points = [_point(case, norm, times, least, V, choices) for times in radii]
+                part |= {name: np.array([point[name] for point in points]) for name in points[0]}
+    return parts
 
 
 def _point(
-    case: Case, norm: str, times: float, least: float, V: Floats, choices: list[tuple[int, ...]]
+    case: Case, norm: str, times: float, least: float, V: Floats, choices: list[Choice]
 ) -> dict[str, Any]:
     """One point of a path, against the bound that is derived for it where that holds."""
     orders, epsilon, value = case.orders, case.epsilon, case.best.norm.value
     reference = times * V
     R = float(value(reference))
     W = min((least_loss(orders, t, epsilon, reference, norm) for t in choices), key=orders.loss)
-    size, own = float(value(W)), float(case.best.upper)
-    margin = orders.margin(W)
-    share = margin * least / R
-    reached = orders.least_radius(epsilon) <= R
+    size, margin, from_here = float(value(W)), orders.margin(W), orders.least_radius(epsilon)
+    share, own = margin * least / R, float(case.best.upper)
     return {
         "times": float(times),
         "share": share,
         "ratio": margin * own / size,
         "most": own / least if least > 0 else np.inf,
         "outside": orders.depth(W) < epsilon * R * (1 - 2 * INSIDE) or size > R * (1 + 1e-9),
-        "below": reached and share < 1 - orders.constant() * least / R - 2 * _BELOW,
-        "higher": reached and orders.loss(W) > orders.loss(reference) + 1e-9,
-        "far": orders.least_radius(epsilon) <= size * (1 + 1e-9),
+        "below": from_here <= R and share < 1 - orders.constant() * least / R - 2 * _BELOW,
+        "higher": from_here <= R and orders.loss(W) > orders.loss(reference) + 1e-9,
+        "far": from_here <= size * (1 + 1e-9),
     }
 
 
 def checks(table: Table, thresholds: Any) -> Checks:
     """W^mm_α lies in a cone exactly if α is locally optimal; the paths end where they must."""
-    selections, points = (table[table.row == name] for name in ("selection", "path"))
+    selections, points = (
+        table.drop_duplicates(["norm", "seed", "selection"]),
+        table[table.times.notna()],
+    )
     ends = points[points.times == points.times.max()]
     for norm, cases in selections.groupby("norm", sort=False):
         covered = cases[(cases.local == "yes") & cases.covered]
@@ -397,14 +365,13 @@ def checks(table: Table, thresholds: Any) -> Checks:
         yield at_most(f"{norm}, not locally optimal: {what}", other.most.max(), most)
         unlike = (other.ratio > other.most * (1 + 4 * INSIDE)).sum()
         yield equals(f"{norm}, not locally optimal: paths above that share", unlike, 0)
-    gap = selections.gap.max()
     counts = (selections.local + selections.covered.map({True: "", False: " bare"})).value_counts()
     yield Premises(
         len(ends),
         f"{counts.get('yes', 0)} locally optimal selections with a tight token where one is "
         f"needed, {counts.get('yes bare', 0)} without, {(selections.local == 'no').sum()} not "
         f"locally optimal; {len(ends)} paths",
-        gap,
+        selections.gap.max(),
     )
 
 
@@ -430,7 +397,7 @@ STUDY = Study(
     quick={"seeds": 2, "run": {"radii": [10.0, 100.0, 1000.0]}},
     figure={
         "kind": "paths",
-        "where": lambda t: t.row == "path",
+        "where": lambda t: t.times.notna(),
         "x": "times",
         "y": "share * most",
         "each": ["seed", "selection"],

@@ -8,48 +8,35 @@ from typing import Any
 
 import numpy as np
 
-from attsvm.experiments.group import Group, Parts, cosine, evaluate_at, selected_by, share
+from attsvm.experiments.group import Group, Parts, selected_by
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, equals
-from attsvm.problem.selection import Selection
-from attsvm.theory.regularization_path.ball import stationarity
 from attsvm.theory.regularization_path.paths import regpath
 
 
 def measure(group: Group, norm: str, radii: Sequence[float]) -> Parts:
     """The least loss in balls whose radii are multiples of the least norm.
 
-    One row per instance and radius; instances that are not separable for their best tokens have
-    none. direction, margin: what correlation and share are below 1; stationary: how far the
-    point is from stationary on its sphere; size: its norm over the radius; excess: its loss above
-    that of the best tokens.
+    Instances that are not separable for their best tokens are left out. direction, margin: what
+    correlation and share are below 1; stationary: how far the point is from stationary on its
+    sphere; size: its norm over the radius; excess: its loss above that of the best tokens.
     """
-    rows = []
-    for seed, tokens, v, c in zip(
-        group.seeds, group.tokens, group.heads, group.solved(group.best, norm), strict=True
-    ):
+    parts: Parts = []
+    found = group.solved(group.best, norm)
+    each = zip(group.seeds, group.tokens, group.heads, group.best, found, strict=True)
+    for seed, tokens, v, best, c in each:
         if not np.isfinite(c.upper):
             continue
         path = regpath(tokens, model=group.run["model"], head=v, radii=c.upper * np.array(radii),
                        seed=seed, starts=2)  # fmt: skip
-        best = Selection.best(tokens, v).indices
-        floor = float(np.mean(np.logaddexp(0.0, -tokens.scores(v).max(axis=1))))
-        for times, W in zip(radii, path.matrices()[:, 0], strict=True):
-            at = evaluate_at(tokens, v, W[None])
-            G = at.gradient.direction["W"][0]
-            rows.append({
-                "seed": seed,
-                "radius": float(times),
-                "correlation": cosine(W, c),
-                "share": share(W, c),
-                "direction": max(1 - cosine(W, c), 1e-12),
-                "margin": max(1 - share(W, c), 1e-9),
-                "stationary": stationarity(c.norm, W, G)[0],
-                "size": float(c.norm.value(W)) / (c.upper * times),
-                "excess": float(at.loss[0]) - floor,
-                "best": bool((selected_by(tokens, W) == best).all()),
-                "gap": float(c.gap),
-            })  # fmt: skip
-    return rows
+        parts.append({
+            "seed": seed, "radius": radii, "correlation": path.correlation, "share": path.share,
+            "direction": np.maximum(1 - path.correlation, 1e-12),
+            "margin": np.maximum(1 - path.share, 1e-9), "stationary": path.residual,
+            "size": path.size / path.radii, "excess": path.loss - path.infimum,
+            "best": (selected_by(tokens, path.matrices()[:, 0]) == best).all(axis=1),
+            "gap": float(c.gap),
+        })  # fmt: skip
+    return parts
 
 
 def checks(table: Table, thresholds: Any) -> Checks:
@@ -70,17 +57,6 @@ def checks(table: Table, thresholds: Any) -> Checks:
     yield Premises(len(ends), f"{len(ends)} instances are separable for their best tokens")
 
 
-def _figure(norm: str) -> dict[str, Any]:
-    return {
-        "kind": "curves",
-        "x": "radius",
-        "value": ["direction", "margin"],
-        "log": "xy",
-        "xlabel": f"radius over the least {norm} norm",
-        "ylabel": "1 − correlation (direction) and 1 − margin share (margin)",
-    }
-
-
 _study = partial(
     Study,
     kind="theorem",
@@ -91,10 +67,18 @@ _study = partial(
     measure=measure,
     checks=checks,
     gap=2e-6,
+    quick={"seeds": 3, "run": {"radii": [1.0, 10.0, 100.0, 1000.0]}},
+    figure={
+        "kind": "curves",
+        "x": "radius",
+        "value": {"direction": "1 − correlation", "margin": "1 − margin share"},
+        "log": "xy",
+        "xlabel": "radius over the least norm",
+        "ylabel": "distance to the max-margin solution",
+    },
     theorem="v1, Theorem 2",
 )
 _RUN = {"n": 4, "T": 5, "d": 6, "radii": [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0]}
-_QUICK = {"seeds": 3, "run": {"radii": [1.0, 10.0, 100.0, 1000.0]}}
 
 STUDIES = (
     _study(
@@ -104,8 +88,6 @@ STUDIES = (
         "direction of the best tokens as R grows, if they are unique and can be separated.",
         run={**_RUN, "model": "weight", "norm": "frobenius"},
         thresholds={"correlation": 0.999, "share": 0.99},
-        quick=_QUICK,
-        figure=_figure("frobenius"),
     ),
     _study(
         id="B.regularization-path-nuclear",
@@ -116,7 +98,5 @@ STUDIES = (
         run={**_RUN, "model": "factored", "norm": "nuclear"},
         # Solutions need not be unique, so the margin share is the measure.
         thresholds={"share": 0.99},
-        quick=_QUICK,
-        figure=_figure("nuclear"),
     ),
 )

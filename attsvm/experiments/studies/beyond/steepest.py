@@ -7,13 +7,43 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
+from attsvm.api import train
 from attsvm.experiments.group import Group, Parts, gaps_of, norms_of, thinned
-from attsvm.experiments.studies.shared.steepest_runs import NORMS, RATES, certified_shares, steepest
+from attsvm.experiments.measures import NORMS, certified_shares
 from attsvm.experiments.study import Checks, Note, Premises, Study, Table, at_least, at_most, equals
 from attsvm.norms import norm_of
 from attsvm.theory.landscape import equal_scores
 from attsvm.theory.measures import rank
 from attsvm.training.optimizers import schedule_of
+from attsvm.training.path import Path
+
+# Step sizes of the weight and of the factors, both falling like t^−½.
+RATES = {"weight": 1.0, "factored": 0.3}
+# The deviation of the first entries of the factors.
+_DEVIATION = 0.1
+
+
+def steepest(
+    group: Group, model: str, optimizer: str, *, start: int, decay: float = 0.0, width: int = 0
+) -> Path:
+    """The run of a group: the weight from zero, factors (of `width` columns, d for 0) from N(0,
+    0.1²), each instance's from its own stream of the seed `start`."""
+    init: str | dict[str, Floats] = "zero"
+    if model == "factored":
+        tokens = group.tokens[0]
+        d, dq = tokens.d, tokens.queries.shape[1]
+        m = width or min(d, dq)
+        streams = [np.random.default_rng([start, seed]) for seed in group.seeds]
+        init = {
+            name: _DEVIATION * np.stack([s.standard_normal((size, m)) for s in streams])
+            for name, size in (("K", d), ("Q", dq))
+        }
+    return train(
+        group.tokens, model=model, optimizer=optimizer, head=group.heads, loss="linear",
+        lr=RATES[model], schedule="sqrt", decay=decay, steps=group.run["steps"], init=init,
+        width=width or None,
+    )  # fmt: skip
+
 
 # ---------------------------------------------------------------- margins
 

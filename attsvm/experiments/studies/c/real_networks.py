@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from attsvm.experiments.studies.shared.image_networks import QUICK
-from attsvm.experiments.studies.shared.image_networks import STUDIED as IMAGES
 from attsvm.experiments.studies.shared.networks import (
     CURVES,
     LETTERS,
+    ON_IMAGES,
+    ON_TEXTS,
+    QUICK_IMAGES,
     difference,
     networks_of,
     premises,
 )
-from attsvm.experiments.studies.shared.text_networks import STUDIED as TEXTS
 from attsvm.experiments.study import Checks, Note, Study, Table, equals, info
 
 # ---------------------------------------------------------------- accuracy on movie reviews
@@ -64,7 +64,7 @@ STUDY_TEXT = Study(
     "controls are equal training accuracy, a larger rate for embeddings, AdamW and a bag of words.",
     theorem="notebook",
     size="one layer of width 32, 64 words and 14 epochs, for 3 to 6 of 384, 512 and up to 1,000",
-    **TEXTS,
+    **ON_TEXTS,
 )
 
 
@@ -105,7 +105,7 @@ STUDY_WORDS = Study(
     "and not by hand: words that people rated at 1 or beyond (vaderSentiment), and the words "
     "with the largest weights of a bag of words.",
     size="one layer of width 32 and 14 epochs, for 6 of 384 and up to 1,000",
-    **TEXTS,
+    **ON_TEXTS,
 )
 
 
@@ -150,7 +150,7 @@ STUDY_WEIGHTS = Study(
     "one run each; here the counts are also taken at equal training accuracy and at the same "
     "rate.",
     size="one layer of width 32 and 14 epochs, for 6 of 384 and up to 1,000",
-    **TEXTS,
+    **ON_TEXTS,
 )
 
 
@@ -193,13 +193,13 @@ STUDY_IMAGES = Study(
     "level set before training.",
     checks=checks_images,
     thresholds={"matched": 0.8},
-    quick={"run": {"plan": QUICK}, "seeds": 2, "thresholds": {"matched": 0.5}},
+    quick={"run": {"plan": QUICK_IMAGES}, "seeds": 2, "thresholds": {"matched": 0.5}},
     figure={**CURVES, "value": "test_accuracy", "lines": "method", "ylabel": "test accuracy"},
     differs="Fashion-MNIST and two layers of width 32 in place of CIFAR-10 and six of width 512; "
     "three initial networks each in place of one run; rates are tuned alike; plain gradient "
     "descent is beside them.",
     size="12 of 1,000 epochs; a smaller network, other images",
-    **IMAGES,
+    **ON_IMAGES,
 )
 
 

@@ -72,14 +72,6 @@ def own_descent(
     return Descent(path.steps[rows], path.weights["W"][rows] * each, path.loss[rows])
 
 
-def followed(
-    tokens: Sequence[Tokens], heads: Floats, W: Floats, *, lr: float, steps: int
-) -> Floats:
-    """Where normalized steps of length lr, which follow the flow, lead W (B, d, dq)."""
-    path = train(tokens, head=heads, optimizer="ngd", lr=lr, steps=steps, init={"W": W})
-    return path.weights["W"][-1]
-
-
 def random_starts(
     seeds: Sequence[int], shape: Sequence[int], *, widest: float, start: int
 ) -> Floats:
@@ -194,16 +186,15 @@ def contradicting_start(tokens: Tokens, v: Floats) -> Floats:
     return start
 
 
-def proved_end(
-    tokens: Tokens, v: Floats, W: Floats, lr: float, *, best: Ints | None = None
-) -> FinalState:
-    """Where plain descent with steps up to lr is proved to end from W on.
+def proved_end(tokens: Tokens, v: Floats, W: Floats, *, best: Ints | None = None) -> FinalState:
+    """Where plain descent with steps up to 1/L_W is proved to end from W on.
 
     best: the tokens (n,) that count as the best ones, unless those of highest score do.
     """
     if not np.isfinite(W).all():
         return "open"
-    proof = prover(tokens, head=v, optimizer="gd", lr=lr).prove(W, explain=False)
+    made = prover(tokens, head=v, optimizer="gd", lr=1 / smoothness(tokens, v))
+    proof = made.prove(W, explain=False)
     if not proof.proved:
         return "open"
     best = Selection.best(tokens, v).indices if best is None else best
