@@ -40,9 +40,12 @@ _WORDS = ("kind", "xlabel", "ylabel", "vlabel", "title")
 FIGURES = tuple(_NEEDED)
 
 
-def check_figure(study: Study) -> None:
-    """Raise BadTokens unless the study's figure is of a known kind with known keys."""
-    about: Any = study.figure
+def check_figure(about: Any) -> None:
+    """Raise BadTokens unless this is a function, or a table of a known kind with known keys."""
+    if callable(about):
+        return
+    if not isinstance(about, Mapping):
+        raise BadTokens(f"figure is a table or a function; this is {about!r}")
     kind = about.get("kind", "curves")
     if kind not in FIGURES:
         raise BadTokens(unknown("kind of figure", str(kind), FIGURES))
