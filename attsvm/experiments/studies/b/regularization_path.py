@@ -56,9 +56,9 @@ from attsvm.training.models.gradient.batch import Batch
 def in_balls(group: Group, norm: str, radii: Sequence[float]) -> Parts:
     """The least loss in balls whose radii are multiples of the least norm.
 
-    Instances that are not separable for their best tokens are left out. direction, margin: what
-    correlation and share are below 1; stationary: how far the point is from stationary on its
-    sphere; size: its norm over the radius; excess: its loss above that of the best tokens.
+    Instances that are not separable for their best tokens are left out. stationary: how far the
+    point is from stationary on its sphere; size: its norm over the radius; excess: its loss above
+    that of the best tokens.
     """
     parts: Parts = []
     found = group.solved(group.best, norm)
@@ -70,9 +70,8 @@ def in_balls(group: Group, norm: str, radii: Sequence[float]) -> Parts:
                        seed=seed, starts=2)  # fmt: skip
         parts.append({
             "seed": seed, "radius": radii, "correlation": path.correlation, "share": path.share,
-            "direction": np.maximum(1 - path.correlation, 1e-12),
-            "margin": np.maximum(1 - path.share, 1e-9), "stationary": path.residual,
-            "size": path.size / path.radii, "excess": path.loss - path.infimum,
+            "stationary": path.residual, "size": path.size / path.radii,
+            "excess": path.loss - path.infimum,
             "best": (selected_by(tokens, path.matrices()[:, 0]) == best).all(axis=1),
             "gap": float(c.gap),
         })  # fmt: skip
@@ -445,7 +444,7 @@ _study = partial(
     figure={
         "kind": "curves",
         "x": "radius",
-        "value": {"direction": "1 − correlation", "margin": "1 − margin share"},
+        "value": {"1 - correlation": "1 − correlation", "1 - share": "1 − margin share"},
         "log": "xy",
         "xlabel": "radius over the least norm",
         "ylabel": "distance to the max-margin solution",
