@@ -14,12 +14,13 @@ from attsvm.experiments.group import (
     Parts,
     cosine,
     cosines,
+    divergence,
     evaluate_at,
+    norm_name,
     selected_by,
     share,
     thinned,
 )
-from attsvm.experiments.studies.shared.mirror_runs import divergence, norm_name
 from attsvm.experiments.studies.shared.published import published_family
 from attsvm.experiments.studies.shared.random_instances import attention
 from attsvm.experiments.study import Checks, Note, Premises, Study, Table, at_least, at_most, equals
