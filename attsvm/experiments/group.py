@@ -22,7 +22,7 @@ from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve_many import solve_many
-from attsvm.theory.measures import correlation, margin_share
+from attsvm.theory.measures import bregman, correlation, margin_share
 from attsvm.training.heads import head_of
 from attsvm.training.losses import loss_of
 from attsvm.training.models import model_of
@@ -178,6 +178,18 @@ def share(W: Floats, certificate: Certificate | None) -> float:
     if certificate is None or certificate.W is None or not np.any(W):
         return float("nan")
     return float(margin_share(W, certificate))
+
+
+def norm_name(p: str) -> str:
+    """The name of the entrywise norm of exponent p."""
+    return "frobenius" if float(p) == 2 else f"l{p}"
+
+
+def divergence(W: Floats, best: Any, p: str) -> Floats:
+    """The divergence of each W (R, d, dq) in exponent p from a certified solution; nan without."""
+    if best.W is None or not np.isfinite(best.gap):
+        return np.full(len(W), np.nan)
+    return np.asarray(bregman(W, best.W, float(p)))
 
 
 def thinned(steps: Ints | Floats, most: int = 40) -> Ints:

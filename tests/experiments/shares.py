@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas
 
-from attsvm.experiments.binomial import most_spread, spread
+from attsvm.experiments.binomial import interval, most_spread, spread
 from attsvm.experiments.studies.b.shares_against_dimension import (
     DIMENSIONS_5,
     DIMENSIONS_6,
@@ -63,7 +63,7 @@ def _row(cells: list[ShareCell], marked: list[ShareCell]) -> str:
     """One line of a table: share, interval, published share."""
     out = []
     for cell in cells:
-        low, high = cell.interval
+        low, high = interval(cell.count, cell.trials)
         text = f"{cell.share:.3f} ({low:.2f}–{high:.2f}) / {cell.published:.3f}"
         out.append(f"**{text}**" if cell in marked else text)
     return " | ".join(out)

@@ -15,13 +15,13 @@ from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.datasets import EXAMPLES
 from attsvm.experiments.group import Drawn, Group, Parts, cosine, cosines, thinned
-from attsvm.experiments.studies.shared.attending_runs import (
+from attsvm.experiments.studies.shared.published import EPS, factored_run
+from attsvm.experiments.studies.shared.random_instances import (
+    attention,
     end_of,
     selected_problems,
     uniform_starts,
 )
-from attsvm.experiments.studies.shared.published import EPS, factored_run
-from attsvm.experiments.studies.shared.random_instances import attention
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection

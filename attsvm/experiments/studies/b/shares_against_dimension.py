@@ -17,7 +17,7 @@ import numpy as np
 from attsvm._utils.arrays import Bools
 from attsvm.api import train
 from attsvm.certificate import Certificate
-from attsvm.experiments.binomial import beyond_chance, chance, interval, most_spread, spread
+from attsvm.experiments.binomial import beyond_chance, chance, most_spread, spread
 from attsvm.experiments.group import Group, Parts, cosine, gaps_of, share
 from attsvm.experiments.studies.shared.random_instances import attention, picks, weights_at
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, equals
@@ -87,11 +87,6 @@ class ShareCell:
     def share(self) -> float:
         """Our share."""
         return self.count / self.trials
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval of our share."""
-        return interval(self.count, self.trials)
 
     @property
     def pair(self) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -11,8 +11,8 @@ from attsvm._utils.arrays import Bools, Ints
 from attsvm.api import train
 from attsvm.experiments.group import Group, Parts, selected_by, thinned
 from attsvm.experiments.measures import needed_lead
-from attsvm.experiments.studies.shared.attending_runs import uniform_starts
 from attsvm.experiments.studies.shared.published import published_family
+from attsvm.experiments.studies.shared.random_instances import uniform_starts
 from attsvm.experiments.study import (
     Checks,
     Note,

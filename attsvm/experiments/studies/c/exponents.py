@@ -1,19 +1,81 @@
-"""C: runs of several exponents on the same instances: each ends at the solution in its own norm."""
+"""C: runs of several exponents on the same instances: each ends at the solution in its own norm.
+
+Each exponent p has its own run of normalized mirror descent, its own selected tokens, and its own
+certified ℓp solution at those tokens; the p-run is compared with the solutions of all runs by the
+directional divergence in exponent p.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas
 
-from attsvm._utils.arrays import Floats
-from attsvm.experiments.group import Group, Parts
-from attsvm.experiments.studies.shared.mirror_runs import ends_of, mirror_run, run_rows
+from attsvm._utils.arrays import Floats, Ints
+from attsvm.api import train
+from attsvm.certificate import Certificate
+from attsvm.experiments.group import Group, Parts, divergence, norm_name, thinned
 from attsvm.experiments.studies.shared.published import published_family
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, equals
+
+
+class MirrorRun(NamedTuple):
+    """The run of exponent p on B instances.
+
+    steps (R,), W (R, B, d, d): records that are kept; alpha (B, n): the tokens selected at the
+    end; best: the certified ℓp solutions of their problems.
+    """
+
+    p: str
+    steps: Ints
+    W: Floats
+    alpha: Ints
+    best: list[Certificate]
+
+
+def mirror_run(
+    group: Group, p: str, *, lr: float, steps: int, init: Any = "zero", kept: int = 20
+) -> MirrorRun:
+    """Normalized mirror descent of exponent p, and the solutions at the tokens it ends with."""
+    path = train(
+        group.tokens, optimizer=f"nmirror:{p}", head=group.heads, lr=lr, steps=steps, init=init
+    )
+    places = thinned(path.steps, kept)
+    alpha = path.selection.reshape(len(group), -1)
+    return MirrorRun(
+        p, path.steps[places], path.matrices()[places], alpha, group.solved(alpha, norm_name(p))
+    )
+
+
+def run_rows(group: Group, runs: Mapping[str, MirrorRun]) -> Parts:
+    """A row for each run, instance and record: the divergences from the solutions of all runs.
+
+    tokens: those selected at the end; right: how many of them are the best ones; to_NAME: the
+    divergence in the run's exponent from the solution of the run of this name, nan where none is
+    certified; gap: that of the run's own solution, infinite where none is certified.
+    """
+    return [
+        {
+            "seed": seed,
+            "run": name,
+            "step": run.steps,
+            "tokens": " ".join(map(str, run.alpha[b])),
+            "right": (run.alpha[b] == group.best[b]).sum(),
+            **{f"to_{q}": divergence(run.W[:, b], r.best[b], run.p) for q, r in runs.items()},
+            "gap": float(run.best[b].gap),
+        }
+        for name, run in runs.items()
+        for b, seed in enumerate(group.seeds)
+    ]  # fmt: skip
+
+
+def ends_of(table: Table) -> dict[str, Table]:
+    """The rows of the last record of each run, by seed."""
+    last = table[table.step == table.groupby("run").step.transform("max")]
+    return {name: rows.set_index("seed") for name, rows in last.groupby("run", sort=False)}
+
 
 # ---------------------------------------------------------------- all exponents on random instances
 
@@ -41,7 +103,7 @@ def measure_cross(group: Group, lr: float, longest: int) -> Parts:
     }
     for p, stream in OWN.items():
         own = mirror_run(group, p, lr=lr, steps=steps[p], init=start_of(group, stream))
-        runs[f"own {p}"] = replace(own, steps=own.steps[-1:], W=own.W[-1:])
+        runs[f"own {p}"] = own._replace(steps=own.steps[-1:], W=own.W[-1:])
     return run_rows(group, runs)
 
 

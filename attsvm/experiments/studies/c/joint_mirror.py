@@ -12,14 +12,14 @@ from attsvm.api import train
 from attsvm.experiments.group import (
     Group,
     Parts,
-    cosine,
     cosines,
+    divergence,
     evaluate_at,
+    norm_name,
     selected_by,
     share,
     thinned,
 )
-from attsvm.experiments.studies.shared.mirror_runs import divergence, norm_name
 from attsvm.experiments.studies.shared.published import published_family
 from attsvm.experiments.studies.shared.random_instances import attention
 from attsvm.experiments.study import Checks, Note, Premises, Study, Table, at_least, at_most, equals
@@ -30,7 +30,6 @@ from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_sets import support_inputs
 from attsvm.theory.landscape import label_margin_constant
-from attsvm.theory.regularization_path.ball import stationarity
 from attsvm.theory.regularization_path.excess import Excess
 from attsvm.theory.regularization_path.paths import regpath
 from attsvm.training.losses import loss_of
@@ -60,23 +59,20 @@ def measure_path(group: Group, p: str, multiples: list[float], starts: int) -> P
             continue
         tokens, v = group.tokens[b], group.heads[b]
         reach = np.array(multiples[-2:] if few else multiples)
-        norm, least = norm_of(norm_name(p)), float(best[b].upper)
-        path = regpath(
-            tokens, norm=norm_name(p), head=v, radii=least * reach, starts=1 if few else starts
-        )
+        path = regpath(tokens, norm=norm_name(p), head=v, radii=float(best[b].upper) * reach,
+                       starts=1 if few else starts)  # fmt: skip
         excess = Excess.over(tokens, group.best[b], v, loss_of("logistic"))
-        for W, m in zip(path.weights["W"], reach, strict=True):
-            here, there = (evaluate_at(tokens, v, M[None]) for M in (W, m * np.asarray(best[b].W)))
-            rows.append({
-                **about,
-                "multiple": m,
-                "right": bool((selected_by(tokens, W) == group.best[b]).all()),
-                "cosine": cosine(W, best[b]),
-                "share": share(W, best[b]),
-                "residual": stationarity(norm, W, here.gradient.direction["W"][0])[0],
-                "size": float(norm.value(W)) / (least * m) - 1,
-                "gain": excess(there.logs[0]).log - excess(here.logs[0]).log,
-            })  # fmt: skip
+        known = evaluate_at(tokens, v, reach[:, None, None] * np.asarray(best[b].W)).logs
+        rows.append({
+            **about,
+            "multiple": reach,
+            "right": (selected_by(tokens, path.weights["W"]) == group.best[b]).all(axis=1),
+            "cosine": path.correlation,
+            "share": path.share,
+            "residual": path.residual,
+            "size": path.size / path.radii - 1,
+            "gain": np.array([excess(logs).log for logs in known]) - path.log_excess,
+        })  # fmt: skip
     return rows
 
 

@@ -16,8 +16,7 @@ from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate, certify
 from attsvm.datasets.sentences import closed
-from attsvm.experiments.group import thinned
-from attsvm.experiments.studies.shared.mirror_runs import divergence
+from attsvm.experiments.group import divergence, thinned
 from attsvm.experiments.study import Premises, Table
 from attsvm.next_token.attention import Contexts
 from attsvm.next_token.infimum import excess
