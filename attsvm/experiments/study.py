@@ -311,7 +311,10 @@ def check_study(study: Study) -> None:
         _check_texts(study)
         for size in (study, study.at(quick=True)):
             check_parameters(size)
-        check_figure(study)
+        if study.figure is not None:
+            from attsvm.experiments.figures import check_figure
+
+            check_figure(study.figure)
     except (BadTokens, Unsupported) as error:
         raise BadStudy(f"{study.id}: {error}") from error
 
@@ -360,16 +363,6 @@ def check_parameters(study: Study) -> None:
     whole(study.group, "group", 1)
     if study.instances > MOST:
         raise BadTokens(f"it has {study.instances} instances: at most {MOST} are run")
-
-
-def check_figure(study: Study) -> None:
-    """Raise BadTokens unless the figure is a function, or a table of a known kind."""
-    if isinstance(study.figure, Mapping):
-        from attsvm.experiments import figures
-
-        figures.check_figure(study)
-    elif study.figure is not None and not callable(study.figure):
-        raise BadTokens(f"figure is a table or a function; this is {study.figure!r}")
 
 
 def whole(value: Any, what: str, least: int) -> int:

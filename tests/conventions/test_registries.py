@@ -29,7 +29,7 @@ OTHERS = {
     ),
     "datasets": "labelled",
     "training.optimizers": "optimizer steps",
-    "experiments.statements": "statement",
+    "experiments.statements": "statement facts",
     "inspection.families": "family",
 }
 

@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.experiments.statements.parts import exact, floats
-from attsvm.experiments.statements.parts.exact import SURE, Exact, written
+from attsvm.experiments.statements import facts
+from attsvm.experiments.statements.facts import SURE, Exact, written
 from attsvm.experiments.statements.statement import (
     P0,
     Confirmation,
@@ -46,9 +46,9 @@ def _below_infimum(one: Instance) -> float:
 
 def _confirm_below_infimum(one: Instance) -> Confirmation:
     """L(W) − L⋆ in sixty digits."""
-    with exact.precision():
-        top = exact.decimals(exact.scores(one).max(axis=1))
-        above = exact.look_at(one, exact.decimals(_prompt(one))).loss - exact.logistic(
+    with facts.precision():
+        top = facts.decimals(facts.exact_scores(one).max(axis=1))
+        above = facts.look_at(one, facts.decimals(_prompt(one))).loss - facts.logistic(
             top
         ).sum() / len(top)
     return Confirmation(-above > SURE, f"L − L⋆ = {float(above):.6g}")
@@ -56,7 +56,7 @@ def _confirm_below_infimum(one: Instance) -> Confirmation:
 
 def _is_below_level(one: Instance) -> bool:
     """n(L − L⋆) < min_i [ℓ((γ_opt + γ₂)/2) − ℓ(γ_opt)], the best tokens unique."""
-    if not floats.has_unique_best(one):
+    if not facts.has_unique_best(one):
         return False
     below = below_level(one.tokens, one["v"], _prompt(one))
     return below.excess < below.allowed
@@ -74,16 +74,16 @@ def _leaves_level(one: Instance) -> float:
 
 def _confirm_leaves_level(one: Instance) -> Confirmation:
     """Premise and conclusion in sixty digits, attention only: a rise needs a step as well."""
-    gamma = exact.scores(one)
-    with exact.precision():
-        first, second = exact.decimals(np.sort(gamma, axis=1)[:, :-3:-1]).T
-        here = exact.decimals(_prompt(one))
-        seen = exact.look_at(one, here)
+    gamma = facts.exact_scores(one)
+    with facts.precision():
+        first, second = facts.decimals(np.sort(gamma, axis=1)[:, :-3:-1]).T
+        here = facts.decimals(_prompt(one))
+        seen = facts.look_at(one, here)
         least = min(s[g.argmax()] for s, g in zip(seen.attention, gamma, strict=True))
-        excess = (exact.logistic(seen.values) - exact.logistic(first)).sum()
-        allowed = min(exact.logistic((first + second) / 2) - exact.logistic(first))
+        excess = (facts.logistic(seen.values) - facts.logistic(first)).sum()
+        allowed = min(facts.logistic((first + second) / 2) - facts.logistic(first))
         step = 1 / Decimal(smoothness(one.tokens, one["v"]))
-        rise = exact.look_at(one, here + step * seen.pull).loss - seen.loss
+        rise = facts.look_at(one, here + step * seen.pull).loss - seen.loss
         broken = allowed - excess > SURE and (Decimal("0.5") - least > SURE or rise > SURE)
     return Confirmation(
         broken,
@@ -111,9 +111,9 @@ def _beyond_constant(one: Instance) -> float:
 def _confirm_beyond_constant(one: Instance) -> Confirmation:
     """The quotient in sixty digits; the constant, a norm of floats, is taken as computed."""
     size = Decimal(smoothness(one.tokens, one["v"]))
-    with exact.precision():
-        points = [exact.decimals(_prompt(one, name)) for name in ("p0", "p1")]
-        gap = exact.look_at(one, points[0]).pull - exact.look_at(one, points[1]).pull
+    with facts.precision():
+        points = [facts.decimals(_prompt(one, name)) for name in ("p0", "p1")]
+        gap = facts.look_at(one, points[0]).pull - facts.look_at(one, points[1]).pull
         ratio = ((gap**2).sum() / ((points[0] - points[1]) ** 2).sum()).sqrt()
     return Confirmation(
         ratio > size * (1 + Decimal("1e-9")),
@@ -124,15 +124,15 @@ def _confirm_beyond_constant(one: Instance) -> Confirmation:
 def _rise_along(one: Instance) -> float:
     """⟨∇L, W^mm⟩ at the point, as a share of ‖∇L‖‖W^mm‖: positive where the loss rises."""
     _, pull = loss_and_pull(one.tokens, one["v"], _prompt(one))
-    return -floats.cosine(pull, floats.facts_of(one, one.best).W)
+    return -facts.cosine(pull, facts.facts_of(one, one.best).W)
 
 
 def _confirm_rise(one: Instance) -> Confirmation:
     """The sign of ⟨∇L, W^mm⟩ in sixty digits, W^mm in rationals."""
-    W = exact.solution(one, one.best).matrix.fractions()
-    with exact.precision():
-        D = exact.decimals(W)
-        slope = -(exact.look_at(one, exact.decimals(_prompt(one))).pull * D).sum()
+    W = facts.exact_solution(one, one.best).matrix.fractions()
+    with facts.precision():
+        D = facts.decimals(W)
+        slope = -(facts.look_at(one, facts.decimals(_prompt(one))).pull * D).sum()
     return Confirmation(
         slope > SURE * abs(D).max(),
         f"at p = {written(one['p0'])} the slope of the loss along W^mm = {written(W.ravel())} is "
@@ -142,7 +142,7 @@ def _confirm_rise(one: Instance) -> Confirmation:
 
 def _confirm_rise_in_theorem(one: Instance) -> Confirmation:
     """B.1 in rationals where B.2 does not hold, and the sign of the slope in sixty digits."""
-    if not floats.equal_others(one) and not exact.solution(one, one.best).tight.all():
+    if not facts.equal_others(one) and not facts.exact_solution(one, one.best).tight.all():
         raise NoProof("B.1 does not hold exactly")
     return _confirm_rise(one)
 
@@ -167,7 +167,7 @@ def best_attention(scores: list[Fraction], penalty: Fraction) -> list[Fraction]:
 
 
 def _sorted(one: Instance) -> tuple[list[Fraction], Fraction]:
-    return sorted(exact.fractions(one["v"]), reverse=True), exact.fractions(one["penalty"])[0]
+    return sorted(facts.fractions(one["v"]), reverse=True), facts.fractions(one["penalty"])[0]
 
 
 def _allowed(one: Instance) -> list[int]:
@@ -237,7 +237,7 @@ STATEMENTS = (
         "(B.2), then −⟨∇L(W), W^mm⟩ > 0 at every W: there is no stationary point (v1, Theorem 3).",
         kind="theorem",
         space=Space({"n": (1, 3), "T": (2, 3), "d": (1, 3)}, _WITH_POINT),
-        premises=floats.theorem_3,
+        premises=facts.theorem_3,
         violation=_rise_along,
         confirm=_confirm_rise_in_theorem,
         claims=("B.no-stationary-points",),
@@ -276,7 +276,7 @@ STATEMENTS = (
         "(Theorem 3 of v1 with neither B.1 nor B.2).",
         kind="false",
         space=Space({"n": (1, 2), "T": (2, 3), "d": (1, 2)}, _WITH_POINT),
-        premises=floats.keeps_best,
+        premises=facts.keeps_best,
         violation=_rise_along,
         confirm=_confirm_rise,
         proves="W^mm in rationals, the slope in sixty digits",

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats
-from attsvm.experiments.statements.parts import exact, floats
-from attsvm.experiments.statements.parts.exact import Exact, written
+from attsvm.experiments.statements import facts
+from attsvm.experiments.statements.facts import Exact, written
 from attsvm.experiments.statements.statement import Confirmation, Field, Instance, Space, Statement
 
 # The kind that is to be above, and the one below.
@@ -93,12 +93,12 @@ def _kinds(one: Instance) -> list[str]:
 
 def _column(one: Instance) -> Floats:
     """u (N,), in floats."""
-    return floats.facts_of(one, one.first).W[:, 0]
+    return facts.facts_of(one, one.first).W[:, 0]
 
 
 def _exact_column(one: Instance) -> Exact:
     """u (N,), in rationals."""
-    return exact.solution(one, one.first).matrix.fractions().ravel()
+    return facts.exact_solution(one, one.first).matrix.fractions().ravel()
 
 
 def _falls(one: Instance, u: Any) -> list[tuple[Any, int, int]]:

@@ -13,9 +13,7 @@ import pytest
 
 from attsvm.cli.problem_file import read_problem
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.experiments.counterexamples import Hunt, hunt
-from attsvm.experiments.counterexamples.hunt import found_from
-from attsvm.experiments.counterexamples.search import Tally
+from attsvm.experiments.counterexamples import Hunt, Tally, found_from, hunt
 from attsvm.experiments.statements import STATEMENTS, Confirmation, Field, Space, Statement
 from tests.cli.command import refused
 from tests.conventions.tree import ROOT
