@@ -202,7 +202,7 @@ class Study:
     published : bool
         Whether the instances are published ones: no others can be drawn in their place.
     needs : tuple of str
-        What a study on real data needs, by the names of `studies.shared.needs`.
+        What a study on real data needs, by the names of `studies.missing`.
     tolerances : dict
         Absolute differences that an audit allows in columns of rounding errors, by column.
     """

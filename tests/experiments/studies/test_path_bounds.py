@@ -4,8 +4,8 @@ import mpmath
 import numpy as np
 import pytest
 
+from attsvm.experiments.families import drawn
 from attsvm.experiments.studies.a import regularization_path as paths
-from attsvm.experiments.studies.shared.random_instances import drawn
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.solvers.solve import solve

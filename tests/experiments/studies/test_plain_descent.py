@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from attsvm.experiments.families import drawn, equal_scored
 from attsvm.experiments.studies.shared.plain_descent import (
     below_level,
     contradicting_start,
-    equal_scored,
     leading_subsets,
     least_descent_within,
     loss_and_pull,
@@ -21,7 +21,7 @@ from attsvm.experiments.studies.shared.plain_descent import (
     three_inputs,
     two_inputs,
 )
-from attsvm.experiments.studies.shared.random_instances import best_problem, drawn
+from attsvm.experiments.studies.shared.random_instances import best_problem
 from attsvm.problem.selection import Selection
 from attsvm.solvers.solve import solve
 

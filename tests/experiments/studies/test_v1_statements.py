@@ -5,12 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from attsvm.experiments.families import drawn
 from attsvm.experiments.statements.losses import best_attention
 from attsvm.experiments.studies.b.local_if_and_only_if import cone_as_stated
 from attsvm.experiments.studies.b.regularization_path import Orders, least_in_cone
 from attsvm.experiments.studies.b.solutions import derived, sharper
 from attsvm.experiments.studies.shared.plain_descent import smoothness
-from attsvm.experiments.studies.shared.random_instances import drawn
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve

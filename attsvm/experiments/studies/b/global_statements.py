@@ -15,6 +15,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate
+from attsvm.experiments.families import compact_sphere
 from attsvm.experiments.group import Group, Parts, cosine, cosines, gaps_of
 from attsvm.experiments.studies.shared.plain_descent import (
     below_level,
@@ -30,11 +31,7 @@ from attsvm.experiments.studies.shared.plain_descent import (
     three_inputs,
     two_inputs,
 )
-from attsvm.experiments.studies.shared.random_instances import (
-    attention,
-    best_problem,
-    compact_sphere,
-)
+from attsvm.experiments.studies.shared.random_instances import attention, best_problem
 from attsvm.experiments.study import (
     EXAMPLE,
     Checks,

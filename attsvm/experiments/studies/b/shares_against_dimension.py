@@ -14,18 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Bools
+from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate
+from attsvm.errors import Unsupported
 from attsvm.experiments.binomial import beyond_chance, chance, most_spread, spread
-from attsvm.experiments.group import Group, Parts, cosine, gaps_of, share
-from attsvm.experiments.studies.shared.random_instances import attention, picks, weights_at
+from attsvm.experiments.group import Group, Parts, cosine, gaps_of, selected_by, share
+from attsvm.experiments.studies.shared.random_instances import attention
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, equals
 from attsvm.problem.selection import Selection
+from attsvm.problem.tokens import Tokens
 from attsvm.theory.landscape import all_tight
 from attsvm.theory.measures import rank
 from attsvm.theory.optima import verdict_on
 from attsvm.theory.outcome import DECIDED
+from attsvm.training.path import Path
 
 INSTANCES = 500
 # Chance finds a difference anywhere in a figure with at most this probability.
@@ -126,11 +129,25 @@ def _paired(apart_by: Any) -> float:
 # ---------------------------------------------------------------- Figure 5
 
 
+def _weights_at(path: Path, steps: Sequence[int]) -> Floats:
+    """W (R, B, ·, ·) at these steps; raises Unsupported for one that is not recorded."""
+    places = np.searchsorted(path.steps, steps)
+    found = path.steps[np.minimum(places, len(path.steps) - 1)]
+    if not np.array_equal(found, steps):
+        raise Unsupported(f"of the steps {list(steps)} only {found.tolist()} are near a record")
+    return path.matrices()[places]
+
+
+def _picks(stack: Sequence[Tokens], W: Floats) -> Ints:
+    """The tokens (B, n) that each W (B, ·, ·) attends to most."""
+    return np.stack([selected_by(t, M) for t, M in zip(stack, W, strict=True)])
+
+
 def measure_ends(group: Group, model: str, d: int, long: int, long_in: Sequence[int]) -> Parts:
     """Where each run stands early, when it is drawn and at its end; in some dimensions W is trained
     longer as well."""
     read = [302, DRAWN, LAST]
-    runs = list(zip(read, weights_at(group.path, read), strict=True))
+    runs = list(zip(read, _weights_at(group.path, read), strict=True))
     if model == "weight" and d in long_in:
         path = train(group.tokens, head=group.heads, lr=group.run["lr"], steps=long,
                      init=group.drawn.starts or {})  # fmt: skip
@@ -139,7 +156,7 @@ def measure_ends(group: Group, model: str, d: int, long: int, long_in: Sequence[
     best = found = group.solved(group.best, norm)
     before, rows = group.best, []
     for step, weights in runs:
-        chosen = picks(group.tokens, weights)
+        chosen = _picks(group.tokens, weights)
         # A problem is solved again where a run has moved on.
         new = group.solved(chosen, norm, where=(chosen != before).any(axis=1))
         found = [old if c is None else c for c, old in zip(new, found, strict=True)]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
+from attsvm.experiments.families import compact_sphere
 from attsvm.experiments.group import Drawn, Group, Parts, gaps_of, norms_of
-from attsvm.experiments.studies.shared.random_instances import compact_sphere
 from attsvm.experiments.study import Checks, Note, Premises, Study, Table, at_least, at_most, equals
 from attsvm.norms import norm_of
 from attsvm.problem.problem import Problem

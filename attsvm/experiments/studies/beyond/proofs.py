@@ -22,9 +22,10 @@ from scipy.stats import hypergeom
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate
+from attsvm.experiments.families import drawn
 from attsvm.experiments.group import Group, Parts, selected_by, thinned
 from attsvm.experiments.studies.shared.plain_descent import smoothness
-from attsvm.experiments.studies.shared.random_instances import drawn, selected_problems
+from attsvm.experiments.studies.shared.random_instances import selected_problems
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, equals, info
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
