@@ -315,9 +315,9 @@ def checks_joint_path(table: Table, thresholds: Any) -> Checks:
     )
     if inside < count:
         yield Note(
-            "outside the premises are the exponents whose decoder some input does not support, "
+            "Outside the premises are the exponents whose decoder some input does not support, "
             "such as p = 1.1: the general form has a relaxed problem there, and with r = √R the "
-            "path ends at the unrelaxed one all the same"
+            "path ends at the unrelaxed one all the same."
         )
 
 

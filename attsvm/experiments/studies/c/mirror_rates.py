@@ -153,7 +153,7 @@ def checks(table: Table, thresholds: Any) -> Checks:
         gap,
     )
     if unread:
-        yield Note(f"no law can be read off the runs of p = {', '.join(unread)}")
+        yield Note(f"No law can be read off the runs of p = {', '.join(unread)}.")
     elif all(check.met is not False for check in found) and gap <= 1e-6:
         yield Note(_FASTER)
 

@@ -575,9 +575,9 @@ def checks_one(table: Table, thresholds: Any) -> Checks:
     yield shared.premises(len(two), total, gap, more)
     if any((ends[loss][name] < two[name]).any() for loss in LOSSES for name in ("W_kq", "W_ov")):
         yield Note(
-            "one stage ends nearer in some sets: each of its steps moves both matrices, where two "
+            "One stage ends nearer in some sets: each of its steps moves both matrices, where two "
             "stages share as many steps between them; on L alone W_ov does not learn the "
-            "collocations that no sentence turns on"
+            "collocations that no sentence turns on."
         )
 
 
