@@ -121,7 +121,9 @@ class _Audit:
             try:
                 self.plan, table = study_of(record), read_table(folder, record)
                 self.rows = self._indexed(table)
-                self._name(_differences(record, judged(self.plan, self.plan, table), table))
+                self._name(
+                    _differences(record, judged(self.plan, self.plan, table), len(table["seed"]))
+                )
                 chunks = list(chunks_of(self.plan))
                 self.instances = [(chunk, seed) for chunk in chunks for seed in chunk.seeds]
                 strange = self.rows[~self._is_of(self.instances)]
@@ -201,19 +203,16 @@ class _Audit:
         }  # fmt: skip
 
 
-def _differences(record: Record, found: Record, table: Columns) -> list[str]:
-    """What differs between a record and what follows from its table."""
-    words, rows = [], len(table["seed"])
-    if rows != record["rows"]:
-        words.append(f"the table has {rows} rows, the record {record['rows']}")
-    if record["verdict"] != found["verdict"] and record["verdict"] in ("holds", "fails"):
-        words.append(f"the verdict is {record['verdict']}, by its table {found['verdict']}")
-    pairs: Any = zip_longest(record["checks"], found["checks"], fillvalue={})
-    for one, other in pairs:
-        was, now = (np.array([float(row.get("seen", np.nan))]) for row in (one, other))
-        if {**one, "seen": 0} != {**other, "seen": 0} or not _same(was, now):
-            words.append(f"the check {one} is {other or 'none'} by its table")
-    return words
+def _differences(record: Record, found: Record, rows: int) -> list[str]:
+    """What differs between a record and what follows from its table, numbers to seven digits."""
+    pairs: list[tuple[str, Any, Any]] = [("number of rows", record["rows"], rows)]
+    if record["verdict"] in ("holds", "fails"):
+        pairs.append(("verdict", record["verdict"], found["verdict"]))
+    checks = [
+        [{**c, "seen": f"{float(c['seen']):.7g}"} for c in r["checks"]] for r in (record, found)
+    ]
+    pairs += [("check", was, now) for was, now in zip_longest(*checks)]
+    return [f"the {what} is {was}, by its table {now}" for what, was, now in pairs if was != now]
 
 
 def _said(rows: DataFrame, key: tuple[Any, ...]) -> str:

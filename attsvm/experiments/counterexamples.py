@@ -317,7 +317,10 @@ class FoundInstance:
     def of(statement: Statement, drawn: Drawn, first: Drawn, note: str = "") -> FoundInstance:
         """What drawn arrays show, by the statement's own functions."""
         one = statement.space.instance(drawn)
-        said, how = statement.checked(one), statement.proves
+        said, how = (
+            statement.checked(one),
+            statement.proves if statement.confirm else "floats alone",
+        )
         return FoundInstance(drawn, first, one, statement.broken_by(one), said, how, note)
 
 

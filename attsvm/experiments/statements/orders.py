@@ -167,15 +167,16 @@ def _confirm_sign(one: Instance) -> Confirmation:
     return Confirmation(bool(wrong), f"the column is {written(u)}; wrong signs at {wrong}")
 
 
-def _formula(one: Instance) -> Exact:
+def closed_form(kinds: list[str]) -> list[Fraction]:
     """|N|/(|O| + |N|) at optimal, −|O|/(|O| + |N|) at non-optimal tokens, 0 elsewhere."""
-    names = _kinds(one)
-    above, below = names.count("optimal"), names.count("non-optimal")
-    entries = {
-        "optimal": Fraction(below, above + below),
-        "non-optimal": Fraction(-above, above + below),
-    }
-    return np.array([entries.get(name, Fraction(0)) for name in names])
+    above, below = kinds.count("optimal"), kinds.count("non-optimal")
+    entries = {"optimal": below, "non-optimal": -above}
+    return [Fraction(entries.get(kind, 0), max(above + below, 1)) for kind in kinds]
+
+
+def _formula(one: Instance) -> Exact:
+    """The closed form of the instance."""
+    return np.array(closed_form(_kinds(one)))
 
 
 def _off_formula(one: Instance) -> float:

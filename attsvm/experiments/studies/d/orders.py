@@ -13,6 +13,7 @@ from attsvm.certificate import Certificate
 from attsvm.certificate.exact import exact_tight
 from attsvm.datasets.sentences import closed, paper_example, realizable, unconfused
 from attsvm.experiments.group import Group, Parts
+from attsvm.experiments.statements.orders import closed_form
 from attsvm.experiments.studies.shared import sentence_runs as shared
 from attsvm.experiments.studies.shared.sentence_runs import TOKENS
 from attsvm.experiments.study import (
@@ -115,12 +116,9 @@ class ExactColumns:
         }  # fmt: skip
 
     def printed(self, query: int) -> list[Fraction]:
-        """The column of Proposition 2: |N|/(|O| + |N|) at O, −|O|/(|O| + |N|) at N."""
-        top, low = self.tokens(query, KINDS[0]), self.tokens(query, KINDS[2])
-        out = [Fraction(0)] * self.orders[query].vocabulary
-        for x in (*top, *low):
-            out[x] = Fraction(len(low) if x in top else -len(top), len(top) + len(low))
-        return out
+        """The column of Proposition 2."""
+        order = self.orders[query]
+        return closed_form([order.kind(x) for x in range(order.vocabulary)])
 
     def wrong_signs(self, W: Floats) -> int:
         """Entries of W that are not > 0 (optimal), = 0 (non-comparable), < 0 (non-optimal)."""
