@@ -29,7 +29,7 @@ import pandas
 import torch
 from torch import Tensor, nn
 
-from attsvm._utils.arrays import Floats, Ints
+from attsvm._utils.arrays import Floats
 from attsvm._utils.expected import file_path, number, shown, whole
 from attsvm._utils.files import beside
 from attsvm.errors import Unsupported
@@ -231,8 +231,7 @@ class Monitor:
             columns = (
                 np.fmax.reduce(largest, axis=1),
                 np.nansum(entropy, axis=1) / few,
-                _medians(gap, count),
-                _medians(odds, count),
+                *(pandas.DataFrame(x.T).median().to_numpy() for x in (gap, odds)),
                 (odds >= self.target).sum(axis=1) / few,
                 *sizes,
             )
@@ -301,14 +300,6 @@ class _LayerCalls(NamedTuple):
     norms: Tensor | None
 
 
-def _medians(x: Floats, count: Ints) -> Floats:
-    """The medians of rows with so many numbers each, the others nan."""
-    ordered = np.sort(x, axis=1)  # nan last
-    rows, last = np.arange(len(x)), np.maximum(count - 1, 0)
-    out: Floats = (ordered[rows, last // 2] + ordered[rows, (last + 1) // 2]) / 2
-    return out
-
-
 def _after(step: int, every: int) -> int:
     """The next step to be recorded."""
     way = max(math.ceil(step * 10 ** (1 / PER_DECADE)) - step, 1 if step < 2 else LEAST_WAY)
@@ -346,24 +337,14 @@ def per_query(call: Call, most: int, turn: int) -> Tensor:
 def norms(call: Call) -> Tensor | None:
     """Frobenius and spectral norms (2, H) of W = scale · W_Kᵀ [W_Q b_q]; None where not known.
 
-    With A = [W_Q b_q] and K = W_K (dh rows each), ‖Kᵀ A‖_F² = ⟨K Kᵀ, A Aᵀ⟩, and the spectral norm
-    is the root of the largest eigenvalue of R (A Aᵀ) R with R the root of K Kᵀ: matrices of head
-    width, never of model width.
+    With W_Kᵀ = U R and [W_Q b_q]ᵀ = V S these are the norms of R Sᵀ, of head width.
     """
     found = call.weights()
     if found is None:
         return None
-    A, K = found
-    if A.shape[1] >= min(A.shape[2], K.shape[2]):  # as wide as the model: W itself is no larger
-        W = K.transpose(1, 2) @ A
-        size, top = torch.linalg.matrix_norm(W), torch.linalg.matrix_norm(W, 2)
-        return torch.stack([size, top]) * abs(call.scale)
-    GA, GK = A @ A.transpose(1, 2), K @ K.transpose(1, 2)
-    size = (GA * GK).sum(dim=(1, 2)).clamp(min=0).sqrt()
-    value, vector = torch.linalg.eigh(GK)
-    R = vector * value.clamp(min=0).sqrt()[:, None, :]
-    top = torch.linalg.eigvalsh(R.transpose(1, 2) @ GA @ R)[:, -1].clamp(min=0).sqrt()
-    return torch.stack([size, top]) * abs(call.scale)
+    S, R = (torch.linalg.qr(x.mT, mode="r").R for x in found)
+    core = R @ S.mT * call.scale
+    return torch.stack([torch.linalg.matrix_norm(core), torch.linalg.matrix_norm(core, 2)])
 
 
 class SaturationWarning(UserWarning):
