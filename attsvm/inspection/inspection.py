@@ -17,9 +17,8 @@ from attsvm.errors import BadTokens, Unsupported
 from attsvm.inspection.capturing import LayerStates, Run
 from attsvm.inspection.config import InspectionConfig
 from attsvm.inspection.guarantees import cache_of, guarantees
-from attsvm.inspection.measures import NEEDED, THRESHOLDS
+from attsvm.inspection.measures import FIELDS, NEEDED, THRESHOLDS, measure, query_columns
 from attsvm.inspection.models import TrainedModel, load
-from attsvm.inspection.record import FIELDS, measure, query_columns
 from attsvm.inspection.texts import first_of_each
 from attsvm.inspection.view import View
 

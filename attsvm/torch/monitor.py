@@ -21,7 +21,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,8 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.expected import file_path, number, shown, whole
-from attsvm._utils.files import beside
+from attsvm._utils.expected import number, shown, whole
 from attsvm.errors import Unsupported
 from attsvm.torch.calls import AttentionHooks, Call, not_seen, reading, sample
 
@@ -276,11 +274,6 @@ class Monitor:
         """The rows as a table, a row for each attention head of each record."""
         return pandas.DataFrame(self.rows, columns=MonitorRow._fields)
 
-    def to_csv(self, file: str | Path) -> None:
-        """Write the rows as a table, one line a row, in one move."""
-        with beside(file_path(file, "file")) as target:
-            self.to_frame().to_csv(target, index=False)
-
     def figure(self) -> Figure:
         """Plot every attention head over steps: logits, entropy, saturation, norms.
 
@@ -406,25 +399,15 @@ def extrapolate(steps: Sequence[float], odds: Floats, target: float) -> Floats:
     way = np.maximum(target - m[-1], 0.0)
     least = np.full(m.shape[1], np.inf)
     for fit, x in enumerate((t, np.log1p(t)), start=1):
-        slope, error, residual = _lines(x, m)
-        rises = known & (slope > 0) & (slope > SURE * error)
+        (slope, _), covariance = np.polyfit(x, m, 1, cov=True)
+        square = covariance[0, 0]  # of the standard error
+        rises = known & (slope > 0) & (slope > SURE * np.sqrt(square))
         # From the last record on: what was reached stays reached.
         at = x[-1] + way / np.where(rises, slope, 1.0)
         with np.errstate(over="ignore"):
             out[fit] = np.where(rises, at if fit == 1 else np.expm1(at), np.nan)
+        residual = square * ((x - x.mean()) ** 2).sum()
         better = rises & (residual < least)
         out[0] = np.where(better, out[fit], out[0])
         least = np.where(better, residual, least)
     return out
-
-
-def _lines(x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
-    """(slope, its standard error, squared residuals) of least-squares lines, by column."""
-    dx, dy = x - x.mean(), y - y.mean(axis=0)
-    square = float(dx @ dx)
-    if square == 0:
-        nothing = np.full(y.shape[1], np.inf)
-        return np.zeros(y.shape[1]), nothing, nothing
-    slope = dx @ dy / square
-    residual = ((dy - dx[:, None] * slope) ** 2).sum(axis=0)
-    return slope, np.sqrt(residual / max(len(x) - 2, 1) / square), residual

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from itertools import chain
 from typing import Any
 
 import torch
@@ -79,21 +78,13 @@ class CheckedOptimizer(Optimizer):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a state of the same optimizer and shapes, digit by digit in its own precision."""
-        saved = state_dict["param_groups"]
-        if any(set(self.defaults) - set(group) for group in saved):
-            raise Unsupported("the saved state is of another optimizer")
-        theirs = chain.from_iterable(group["params"] for group in saved)
-        mine = chain.from_iterable(group["params"] for group in self.param_groups)
-        pairs = [(x, state_dict["state"].get(k, {})) for k, x in zip(theirs, mine, strict=False)]
-        for x, kept in pairs:
-            if any(value.shape != x.shape for value in kept.values()):
-                raise Unsupported(
-                    f"the saved state has no entries of shape {tuple(x.shape)} where the model "
-                    "has: it is of another model"
-                )
         super().load_state_dict(state_dict)
-        for x, kept in pairs:  # torch would round it to the precision of the parameter
-            for name, value in kept.items():
+        theirs, mine = (
+            [x for group in groups for x in group["params"]]
+            for groups in (state_dict["param_groups"], self.param_groups)
+        )
+        for k, x in zip(theirs, mine, strict=True):  # torch rounds as the parameter is rounded
+            for name, value in state_dict["state"].get(k, {}).items():
                 self.state[x][name] = value.detach().to(x.device, precision(x)).clone()
 
     def _with_gradient(self, number: int, group: Group) -> list[Tensor]:
@@ -146,22 +137,15 @@ def groups(model: nn.Module, *, p: float, **options: Any) -> list[Group]:
     >>> [(group["p"], len(group["params"])) for group in groups(model, p=1.1)]
     [(1.1, 1), (2.0, 3)]
     """
-    weights: list[tuple[str, nn.Parameter]] = []
-    others: list[tuple[str, nn.Parameter]] = []
-    for name, x in expect(model, nn.Module, "model").named_parameters():
-        if x.requires_grad:
-            (weights if x.ndim >= 2 and not _is_gain(name) else others).append((name, x))
-    if not weights and not others:
+    own = expect(model, nn.Module, "model").named_parameters()
+    trained = [(name, x) for name, x in own if x.requires_grad]
+    if not trained:
         raise Unsupported("the model has no parameter that can be trained")
+    weights, others = (
+        [pair for pair in trained if (pair[1].ndim >= 2) == it] for it in (True, False)
+    )
     made: list[Group] = [{"params": weights, "p": p, **options}, {"params": others, "p": 2.0}]
     return [group for group in made if group["params"]]
-
-
-def _is_gain(name: str) -> bool:
-    """Whether a parameter belongs to a normalization layer, by the names that libraries use."""
-    names = ("norm", "ln_", "layernorm", "rmsnorm", "batchnorm")
-    owner = name.lower().rpartition(".")[0].rpartition(".")[2]
-    return owner.startswith(names) or owner.endswith(names)
 
 
 # A weight is the one that the last step left when it is within so many roundings of it.

@@ -10,7 +10,7 @@ import pytest
 import attsvm
 from attsvm import inspection
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.inspection.record import measure
+from attsvm.inspection.measures import measure
 from tests.inspection.built import content_view, head_view, random_view, sink_view
 
 CONFIG = inspection.InspectionConfig(fit=30, test=60, draws=2, nuclear_draws=-1, attacks=5)

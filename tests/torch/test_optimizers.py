@@ -267,15 +267,9 @@ def test_norms_that_do_not_exist():
 
 def test_groups_keep_biases_and_gains_apart():
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.LayerNorm(4))
-    model.add_module("out_norm", torch.nn.Linear(4, 4, bias=False))
     first, second = at.groups(model, p=1.1, lr=0.5)
     assert [name for name, _ in first["params"]] == ["0.weight"] and first["p"] == 1.1
-    assert [name for name, _ in second["params"]] == [
-        "0.bias",
-        "1.weight",
-        "1.bias",
-        "out_norm.weight",
-    ]
+    assert [name for name, _ in second["params"]] == ["0.bias", "1.weight", "1.bias"]
     optimizer = at.MirrorDescent([first, second], lr=0.1)
     assert [group["p"] for group in optimizer.param_groups] == [1.1, 2.0]
     assert [group["lr"] for group in optimizer.param_groups] == [0.5, 0.1]
@@ -401,25 +395,6 @@ def test_odd_parameters_move_as_plain_ones_do(name):
         ends.append([x.detach().clone() for x in params])
     for one, other in zip(*ends, strict=True):
         assert torch.isfinite(one).all() and torch.allclose(one, other, rtol=1e-4, atol=1e-6)
-
-
-@every
-def test_a_state_of_another_shape_or_optimizer_is_refused_and_changes_nothing(name):
-    one = made()
-    mine = MAKERS[name](one.parameters(), **WITH_MOMENTUM)
-    trained(one, mine, 0, 3)
-    before = copy.deepcopy(mine.state_dict())
-    wide = made(width=7)
-    theirs = MAKERS[name](wide.parameters(), **WITH_MOMENTUM)
-    trained(wide, theirs, 0, 3)
-    sgd = torch.optim.SGD(one.parameters(), lr=0.1)
-    for state, said in ((theirs.state_dict(), "another model"), (sgd.state_dict(), "another opt")):
-        with pytest.raises(Unsupported, match=said):
-            mine.load_state_dict(state)
-    after = mine.state_dict()
-    assert after["param_groups"] == before["param_groups"]
-    for k, kept in before["state"].items():
-        assert all(torch.equal(value, after["state"][k][part]) for part, value in kept.items())
 
 
 @every
