@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
-from attsvm._utils.expected import expect
+from attsvm._utils.expected import expect, file_path
 from attsvm._utils.files import finite
 from attsvm._utils.progress import bar
 from attsvm._utils.result import Result, Summary, Table
@@ -200,7 +202,8 @@ class Inspection(HeadTable):
     """Heads, one row each; `attsvm.inspection.FIELDS` says what every column is.
 
     model: its name; config: what was spent on each head; heads: in order. texts: how many gave a
-    query; repeated: how many were left out, as their tokens are those of another one.
+    query; repeated: how many were left out, as their tokens are those of another one. about: the
+    family and the sizes of the model; seconds: as measured.
 
     >>> import torch, transformers
     >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16}
@@ -215,6 +218,8 @@ class Inspection(HeadTable):
     config: InspectionConfig
     heads: tuple[InspectedHead, ...]
     repeated: int = 0
+    about: dict[str, Any] = field(default_factory=dict)
+    seconds: float = np.nan
 
     @property
     def records(self) -> list[dict[str, Any]]:  # type: ignore[override]
@@ -249,12 +254,25 @@ class Inspection(HeadTable):
 
         return norm_ratio_figure(self.records, look=style)
 
+    def save(self, folder: str | Path) -> Path:
+        """Write results.json and report.html, the page, to a folder; the file of the page."""
+        from attsvm.inspection.page import write_folder
+
+        return write_folder(file_path(folder, "folder"), self.as_json())
+
     def as_json(self) -> dict[str, Any]:
-        """Everything as plain numbers, words and lists; None for what is not known."""
+        """Everything as plain numbers, words and lists; None for what is not known.
+
+        quick: fewer queries were fitted than by default.
+        """
+        fitted = [one["fitted"] for one in self.records if one["kind"]] or [self.config.fit]
         found = {
+            "status": "done",
             "model": self.model,
+            "about": self.about,
+            "seconds": self.seconds,
             "config": vars(self.config),
-            "quick": self.config.fit < InspectionConfig.fit,
+            "quick": min(fitted) < InspectionConfig.fit,
             "needed": NEEDED,
             "texts": self.texts,
             "repeated": self.repeated,
@@ -336,12 +354,14 @@ def inspect(
     known = load(model, tokenizer)
     views = HeadViews(known, texts, heads=heads, length=length, at=at, config=config)
     found: list[InspectedHead] = []
+    start = time.perf_counter()
     with bar(f"{len(views.wanted)} attention heads", late=True) as show:
         for view, cache in views:
             found.append(InspectedHead(*measure(view, config, cache=cache), known))
             if show is not None:
                 show(len(found) / len(views.wanted), view.name)
-    done = Inspection(known.name, config, tuple(found))
+    seconds = time.perf_counter() - start
+    done = Inspection(known.name, config, tuple(found), about=known.about, seconds=seconds)
     return replace(done, repeated=views.repeated + views.count - done.texts)
 
 

@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Any, NamedTuple
 
 import torch
@@ -280,34 +280,21 @@ def call_of_single(layer: str, module: Attention, given: Mapping[str, Any]) -> C
 _MULTIHEAD = inspect.signature(nn.MultiheadAttention.forward)
 _SINGLE = inspect.signature(Attention.forward)
 _ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
-
-
-# The open hooks that follow scaled_dot_product_attention, and the function without the wrapper.
+# The open hooks that follow scaled_dot_product_attention, which may be closed in any order.
 _LISTENING: list[AttentionHooks] = []
-_BEFORE: list[Any] = []
 
 
-def _listen(hooks: AttentionHooks) -> None:
-    """Wrap the function once for all hooks, which may be closed in any order."""
-    if not _LISTENING:
-        given = F.scaled_dot_product_attention
+def _heard(given: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The function, which tells all open hooks of each call."""
 
-        def scaled_dot_product_attention(*args: Any, **kwargs: Any) -> Tensor:
-            out: Tensor = given(*args, **kwargs)
-            for one in tuple(_LISTENING):
-                one.attended(args, kwargs)
-            return out
+    @wraps(given)
+    def scaled_dot_product_attention(*args: Any, **kwargs: Any) -> Tensor:
+        out = given(*args, **kwargs)
+        for one in tuple(_LISTENING):
+            one.attended(args, kwargs)
+        return out
 
-        _BEFORE[:] = [given]
-        F.scaled_dot_product_attention = scaled_dot_product_attention
-    _LISTENING.append(hooks)
-
-
-def _ignore(hooks: AttentionHooks) -> None:
-    if hooks in _LISTENING:
-        _LISTENING.remove(hooks)
-        if not _LISTENING:
-            F.scaled_dot_product_attention = _BEFORE.pop()
+    return scaled_dot_product_attention
 
 
 def not_seen(model: nn.Module, otherwise: str) -> str:
@@ -341,7 +328,7 @@ class AttentionHooks:
     """
 
     def __init__(
-        self, model: nn.Module, take: Callable[[Call], None], *, always: bool = False
+        self, model: nn.Module, take: Callable[[Call], object], *, always: bool = False
     ) -> None:
         self.model = model
         self.names = {id(x): name or type(x).__name__ for name, x in model.named_modules()}
@@ -364,21 +351,24 @@ class AttentionHooks:
             register_module_forward_pre_hook(self._enter),
             register_module_forward_hook(self._leave, with_kwargs=True, always_call=True),
         ]
-        _listen(self)
+        if not _LISTENING:
+            F.scaled_dot_product_attention = _heard(F.scaled_dot_product_attention)
+        _LISTENING.append(self)
 
     def stop(self) -> None:
         """Remove the hooks and the wrapper."""
+        if not self._handles:
+            return
         for handle in self._handles:
             handle.remove()
             # torch leaves the id of the hook in this dictionary.
             module_hooks._global_forward_hooks_with_kwargs.pop(handle.id, None)
-        self._handles = []
-        _ignore(self)
-        self._frames = []
+        self._handles, self._frames = [], []
+        _LISTENING.remove(self)
+        if not _LISTENING:
+            F.scaled_dot_product_attention = F.scaled_dot_product_attention.__wrapped__
 
-    def _wanted(self) -> bool:
-        if torch.compiler.is_compiling() or not self._handles:
-            return False
+    def _reads(self) -> bool:
         return self._always or torch.is_grad_enabled()
 
     def _enter(self, module: nn.Module, args: Any) -> None:
@@ -392,19 +382,18 @@ class AttentionHooks:
         frames = self._frames
         while frames and frames.pop().module is not module:
             pass
-        if len(rest) != 2 or not self._wanted():
+        if len(rest) != 2 or not self._reads():
             return
         kwargs, out = rest
         self.ran = True
         name = self.names[id(module)]
         if isinstance(module, nn.MultiheadAttention):
-            bound = _MULTIHEAD.bind(module, *args, **kwargs).arguments
-            if not bound["query"].is_nested:
-                self._read(call_of_multihead(name, module, bound))
+            given = _MULTIHEAD.bind(module, *args, **kwargs).arguments
+            if not given["query"].is_nested:
+                self._read(call_of_multihead(name, module, given))
         elif isinstance(module, Attention):
-            self._read(
-                call_of_single(name, module, _SINGLE.bind(module, *args, **kwargs).arguments)
-            )
+            given = _SINGLE.bind(module, *args, **kwargs).arguments
+            self._read(call_of_single(name, module, given))
         elif frames and isinstance(module, nn.Linear) and isinstance(out, Tensor):
             x = args[0] if args else kwargs["input"]
             own = Projection(module.weight, module.bias)
@@ -412,19 +401,16 @@ class AttentionHooks:
 
     def attended(self, args: Any, kwargs: dict[str, Any]) -> None:
         """scaled_dot_product_attention has run with these arguments."""
-        frames = self._frames
-        if not frames or not self._wanted():
+        if not self._frames or torch.compiler.is_compiling() or not self._reads():
             return
-        frame = frames[-1]
+        frame = self._frames[-1]
         self.ran = True
         if isinstance(frame.module, nn.MultiheadAttention):
             return  # read from its own arguments
-        name = self.names[id(frame.module)]
         frame.calls += 1
-        layer = name if frame.calls == 1 else f"{name}, call {frame.calls}"
-        call = call_of_function(
-            layer, dict(zip(_ARGUMENTS, args, strict=False)) | kwargs, frame.seen
-        )
+        more = "" if frame.calls == 1 else f", call {frame.calls}"
+        given = dict(zip(_ARGUMENTS, args, strict=False)) | kwargs
+        call = call_of_function(self.names[id(frame.module)] + more, given, frame.seen)
         if call is not None:
             self._read(call)
 
@@ -434,15 +420,15 @@ class AttentionHooks:
 
 
 @contextmanager
-def reading(model: nn.Module, take: Callable[[Call], None]) -> Iterator[None]:
+def reading(model: nn.Module, take: Callable[[Call], object]) -> Iterator[None]:
     """A context without gradients, in which `take` is called with every attention call."""
     hooks = AttentionHooks(model, take, always=True)
     fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    hooks.start()
     try:
-        hooks.start()
-        torch.backends.mha.set_fastpath_enabled(False)
         with torch.no_grad():
             yield
     finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
         hooks.stop()
+        torch.backends.mha.set_fastpath_enabled(fast)

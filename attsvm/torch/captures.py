@@ -181,23 +181,17 @@ def capture(
 
 
 def _calls(model: nn.Module, batch: Any) -> dict[str, Call]:
-    """The first call of every layer of a forward."""
+    """The first call of every layer of a forward in evaluation."""
     found: dict[str, Call] = {}
     inner = getattr(model, "_orig_mod", model)
-
-    def take(call: Call) -> None:
-        found.setdefault(call.layer, call)
-
     training = [x for x in inner.modules() if x.training]
     inner.eval()
     try:
-        with reading(inner, take):
+        with reading(inner, lambda call: found.setdefault(call.layer, call)):
             if isinstance(batch, Mapping):
                 inner(**batch)
-            elif isinstance(batch, tuple | list):
-                inner(*batch)
             else:
-                inner(batch)
+                inner(*(batch if isinstance(batch, tuple | list) else (batch,)))
     finally:
         for x in training:
             x.training = True

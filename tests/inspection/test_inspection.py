@@ -109,6 +109,14 @@ def test_gaps_stand_beside_the_certified_best():
     assert gaps["head"][0] <= high * (1 + 1e-9)  # no matrix of norm 1 does better
 
 
+def test_it_is_saved_with_its_page(found, tmp_path):
+    page = found.save(tmp_path / "out").read_text("utf-8")
+    assert "Quick run:" in page and "30 queries are fitted and 60 held out" in page
+    assert "no nuclear norm" in page and "no cross-entropy fits" not in page
+    report = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
+    assert report["quick"] and report["heads"][1]["kind"] == "content"
+
+
 def test_nothing_to_inspect_is_refused():
     with pytest.raises(BadTokens, match="no attention head to inspect"):
         inspection.inspect_views([])

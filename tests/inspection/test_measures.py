@@ -112,7 +112,7 @@ def test_a_head_whose_logits_are_all_equal_is_diffuse():
     found = measured(replace(view, query_factor=0 * view.query_factor))
     assert found["tied"] == 1.0
     assert kind_of(found) == "diffuse"
-    assert measured(view).tied == 0.0
+    assert measured(view)["tied"] == 0.0
     view = content_view()
     names = ("keys", "values", "valid", "ids", "special")
     twice = {name: np.repeat(getattr(view, name), 2, axis=1) for name in names}
