@@ -329,6 +329,8 @@ def _check_model(known: TrainedModel) -> None:
         why = f"has {_REFUSED['position_bias']}: it cannot be inspected"
     elif not model._supports_sdpa or not model._can_set_attn_implementation():
         why = "has no attention by sdpa that transformers can replace: it cannot be inspected"
+    elif next(model.parameters()).is_meta:
+        why = "is on the device meta and has no weights: load them first"
     if why:
         raise Unsupported(f"{type(model).__name__} {why}")
 

@@ -131,6 +131,10 @@ def load(model: Any, tokenizer: Any = None) -> TrainedModel:
             f"model is of type {type(model).__name__}: give a model of transformers, a folder made "
             "by save_pretrained, or a known name; attsvm.torch.capture reads other torch modules"
         )
+    if tokenizer is not None and not isinstance(tokenizer, transformers.PreTrainedTokenizerBase):
+        raise Unsupported(
+            f"tokenizer is of type {type(tokenizer).__name__}: give one of transformers"
+        )
     return TrainedModel(type(model).__name__, model, tokenizer)
 
 

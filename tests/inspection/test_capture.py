@@ -220,6 +220,7 @@ def test_what_changes_logits_is_refused_by_name(name):
         ("third", "names such as L3H5"),
         ("", "names such as L3H5"),
         ([3], "names such as L3H5"),
+        (3, "heads is 3: give names"),
     ],
 )
 def test_heads_that_do_not_exist_are_refused_with_the_range(heads, message):
@@ -259,6 +260,10 @@ def test_what_a_model_does_not_read_is_refused():
         attsvm.inspect(tiny.build("vit"), [[1, 2]])
     with pytest.raises(attsvm.Unsupported, match="of type Linear: give a model of transformers"):
         attsvm.inspect(torch.nn.Linear(2, 2), ["a"])
+    with pytest.raises(attsvm.Unsupported, match="tokenizer is of type int"):
+        attsvm.inspect(tiny.build("bert"), ["a"], tokenizer=3)
+    with pytest.raises(attsvm.Unsupported, match="BertModel is on the device meta"):
+        attsvm.inspect(tiny.build("bert").to("meta"), [[1, 2]])
     broken = tiny.build("bert")
     with torch.no_grad():
         broken.encoder.layer[0].attention.self.key.weight.fill_(np.inf)
