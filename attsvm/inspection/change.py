@@ -245,7 +245,7 @@ def _growth(
         "growth_svm": agreement_of(test, svm, target),
         "growth_mean_difference": agreement_of(test, mean, target),
         "growth_change": agreement_of(test, change, target),
-        "growth_rule": rule.rule_agreement,
-        "growth_rule_name": rule.rule,
+        "growth_rule": rule["rule_agreement"],
+        "growth_rule_name": rule["rule"],
     }
     return svm

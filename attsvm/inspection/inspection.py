@@ -407,9 +407,11 @@ class HeadViews:
         self.run = Run(known, texts, length=length)
         self.config, self.at = config, at
         self.wanted = self.run.wanted(heads)
-        kept = self.run.inputs.first_of_each()
-        self.repeated = len(self.run.inputs) - len(kept)
-        self.run.inputs = self.run.inputs.subset(kept)
+        inputs = self.run.inputs
+        own = inputs.ids if inputs.images is None else inputs.images.cpu().numpy()
+        kept = first_of_each(own, inputs.valid if inputs.images is None else own == own)
+        self.repeated = len(inputs) - len(kept)
+        self.run.inputs = inputs.subset(kept)
         self.count = min(config.queries, len(kept))
 
     def __iter__(self) -> Iterator[tuple[View, dict[str, Any] | None]]:

@@ -47,7 +47,7 @@ from attsvm._utils.interval import UNIT
 from attsvm._utils.memory import require
 from attsvm._utils.parallel import one_thread
 from attsvm.certificate import Certificate
-from attsvm.errors import BadTokens, ConvergenceWarning, TooLarge
+from attsvm.errors import ConvergenceWarning, TooLarge
 from attsvm.inspection.config import InspectionConfig
 from attsvm.inspection.guarantees import Guaranteed, guarantees
 from attsvm.inspection.view import View, choosing, margins_of
@@ -259,15 +259,6 @@ class Rule(NamedTuple):
     pick: Callable[[View], Ints]
 
 
-class FollowedRule(NamedTuple):
-    """The rule that most of the fitted queries follow, what it names, and the share of held-out
-    ones that follow it."""
-
-    rule: str
-    rule_place: Place
-    rule_agreement: float
-
-
 def _first(marked: Bools) -> Ints:
     return np.where(marked.any(axis=1), marked.argmax(axis=1), -1)
 
@@ -300,12 +291,12 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def rule_for(fit: tuple[View, Ints], test: tuple[View, Ints]) -> FollowedRule:
-    """The rule that these keys follow most, each with its View, and its agreement on others."""
+def rule_for(fit: tuple[View, Ints], test: tuple[View, Ints]) -> Agreement:
+    """The rule that most of these keys follow, each with its View, and its agreement on others."""
     followed = [float((rule.pick(fit[0]) == fit[1]).mean()) for rule in RULES]
     best = RULES[int(np.argmax(followed))]
     agreement = float((best.pick(test[0]) == test[1]).mean())
-    return FollowedRule(best.name, best.place, agreement)
+    return {"rule": best.name, "rule_place": best.place, "rule_agreement": agreement}
 
 
 Kind = Literal["sink", "positional", "content", "diffuse"]
@@ -362,35 +353,26 @@ def split_rows(n: int, *, fit: int, test: int, seed: int) -> tuple[Ints, Ints]:
 
 
 def split(view: View, *, fit: int, test: int, seed: int) -> tuple[View, View]:
-    """The Views of the queries to fit on and of those held out, as `split_rows` draws them.
-
-    Raises BadTokens where there are fewer than NEEDED.
-    """
-    n = len(view.queries)
-    if n < NEEDED:
-        raise BadTokens(f"there are {n} queries; a fit needs at least {NEEDED} queries")
-    fitted, held = split_rows(n, fit=fit, test=test, seed=seed)
+    """The Views of the queries to fit on and of those held out, as `split_rows` draws them."""
+    fitted, held = split_rows(len(view.queries), fit=fit, test=test, seed=seed)
     return view.subset(fitted), view.subset(held)
 
 
-def held_out(
-    fit: View, test: View, *, seed: int, cross: bool = True, eased: bool = True
-) -> Agreement:
+def held_out(fit: View, test: View, *, cross: bool = True) -> Agreement:
     """The share of held-out queries on which each fit agrees with the head's choice, by fields.
 
     Beside these tied: the share of held-out queries whose two top logits cannot be separated,
     though their keys can, so that theirs is no choice; learned: the queries that the SVM was fitted
-    to, and the SVM. cross, eased: whether cross-entropies and ease are computed.
+    to, and the SVM. cross: whether cross-entropies are fitted.
     """
     target = test.chosen()
     mean = np.broadcast_to(fit.queries.mean(axis=0), test.queries.shape)
     other = np.where(twins(test, target), np.inf, margins_of(test).least)
     found: Agreement = dict.fromkeys(_AGREEMENT, np.nan) | {"separable": None, "learned": None}
-    found |= zip(FollowedRule._fields, rule_for((fit, fit.chosen()), (test, target)), strict=True)
+    found |= rule_for((fit, fit.chosen()), (test, target))
     found |= {
         "mean_query_agreement": float((replace(test, queries=mean).chosen() == target).mean()),
         "tied": float((~(other.min(axis=1) > 0)).mean()),
-        "ease": np.nan,
     }
     rows = apart(fit, fit.chosen())
     if len(rows):
@@ -405,28 +387,8 @@ def held_out(
         found |= {f"{name}_agreement": agreement_of(test, W, target) for name, W in fits.items()}
         found |= {"separable": not svm.soft, "learned": (fitted, svm)}
         found["lift"] = found["svm_agreement"] - found["rule_agreement"]
-        found["ease"] = ease_of(fitted, svm, seed=seed) if eased else np.nan
         found["cosine"] = cosine_of(svm.W, test.W)
     return found | {"kind": kind_of(found)}
-
-
-def ease_of(view: View, svm: SvmFit, *, seed: int) -> float:
-    """The best margin of the choices over that of permuted ones: least norms, the other way round.
-
-    At least this: the lower bound of one over the upper bound of the other. inf where it is proved
-    that no matrix makes the permuted choices, nan for a soft fit.
-    """
-    if svm.soft:
-        return np.nan
-    labels = permute(view, view.chosen(), np.random.default_rng([seed, 1]))
-    rows = apart(view, labels)
-    if not len(rows):
-        return np.nan
-    part, labels = view.subset(rows), labels[rows]
-    if circular(part, labels):
-        return np.inf
-    other = quietly(Problem.of(tokens_of(part, labels), labels), "frobenius")
-    return float(other.lower / svm.certificate.upper)
 
 
 # Quotients and products of a few numbers are rounded by less than this share.
@@ -516,18 +478,6 @@ def decompose(view: View) -> tuple[Floats, Floats, Floats]:
     return left @ u, S, right @ v.T
 
 
-def permute(view: View, chosen: Ints, rng: np.random.Generator) -> Ints:
-    """The choices (n,) of other queries, drawn without repetition.
-
-    They are counted among the valid keys; where there are fewer, modulo their number.
-    """
-    rank = (np.cumsum(view.valid, axis=1) - 1)[np.arange(len(chosen)), chosen]
-    other = rank[rng.permutation(len(chosen))] % view.valid.sum(axis=1)
-    places = np.argsort(~view.valid, axis=1, kind="stable")
-    keys: Ints = places[np.arange(len(chosen)), other]
-    return keys
-
-
 def _with(view: View, U: Floats, S: Floats, V: Floats) -> View:
     root = np.sqrt(S)
     return replace(view, key_factor=(U * root).T, query_factor=(V * root).T)
@@ -560,7 +510,9 @@ def measure(
     config = config or InspectionConfig()
     start = time.process_time()
     view = choosing(view)
-    _check_memory(view)
+    what = f"measuring an attention head on queries over keys of shape {view.keys.shape}"
+    need = _TIMES * 8.0 * (view.keys.size + view.keys.shape[2] * view.queries.shape[1])
+    require(need, what, use="fewer queries or shorter texts")
     found: dict[str, Any] = dict.fromkeys(FIELDS, np.nan)
     found |= dict.fromkeys(name for name in FIELDS if name.endswith(("rule", "place", "kind")))
     found |= {
@@ -581,9 +533,9 @@ def measure(
     gaps: dict[str, Any] = {}
     if len(view.queries) >= NEEDED:
         fit, test = split(view, fit=config.fit, test=config.test, seed=config.seed)
-        agreed = held_out(fit, test, seed=config.seed, cross=config.cross)
+        agreed = held_out(fit, test, cross=config.cross)
         content, without = _content_fields(view, config)
-        found |= {name: agreed[name] for name in (*_AGREEMENT, "ease")}
+        found |= {name: agreed[name] for name in _AGREEMENT}
         found |= content | _norm_fields(fit, config) | {"kind": kind_of(agreed, without)}
         found |= {"fitted": len(fit.queries), "tested": len(test.queries)}
         gaps = _sorted_gaps(*agreed["learned"]) if agreed["learned"] else {}
@@ -591,13 +543,6 @@ def measure(
     details = {"name": view.name, "samples": _samples(view, certain), "gaps": gaps}
     found["seconds"] = time.process_time() - start
     return found, details, queries
-
-
-def _check_memory(view: View) -> None:
-    """Raises TooLarge unless the keys fit, in double precision and a few times over."""
-    what = f"measuring an attention head on queries over keys of shape {view.keys.shape}"
-    need = _TIMES * 8.0 * (view.keys.size + view.keys.shape[2] * view.queries.shape[1])
-    require(need, what, use="fewer queries or shorter texts")
 
 
 def _content_fields(
@@ -610,7 +555,7 @@ def _content_fields(
     content = view.subset(rows)
     content = replace(content, valid=content.valid & ~content.special)
     parts = split(content, fit=config.fit, test=config.test, seed=config.seed)
-    agreed = held_out(*parts, seed=config.seed, cross=config.cross, eased=False)
+    agreed = held_out(*parts, cross=config.cross)
     sharpness = sharpness_of(content)["sharpness"]
     fields = {"content_queries": len(rows), "content_sharpness": sharpness}
     return fields | {f"content_{name}": agreed[name] for name in _AGREEMENT}, agreed

@@ -108,7 +108,7 @@ def as_optimizer(
         )
     normalized = flag(normalized_gradient, "normalized_gradient")
     name = kind.__name__ if name is None else name
-    given = {} if lr is None else {"lr": positive(lr, "lr")}
+    given: dict[str, Any] = {} if lr is None else {"lr": positive(lr, "lr")}
     with _one_sentence(name, "cannot be made"):
         rate = kind([nn.Parameter(torch.zeros(2, 2))], **given, **options).defaults.get("lr")
     if rate is None:

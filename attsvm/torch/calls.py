@@ -366,7 +366,7 @@ class AttentionHooks:
         self._handles, self._frames = [], []
         _LISTENING.remove(self)
         if not _LISTENING:
-            F.scaled_dot_product_attention = F.scaled_dot_product_attention.__wrapped__
+            F.scaled_dot_product_attention = vars(F.scaled_dot_product_attention)["__wrapped__"]
 
     def _reads(self) -> bool:
         return self._always or torch.is_grad_enabled()

@@ -449,6 +449,7 @@ def initial_network(
     names = ("width", "layers", "heads", "hidden", "dropout", "spread")
     sizes = Sizes(**{name: getattr(config, name) for name in names})
     torch.manual_seed(config.seed)
+    made: Network
     if known is not None:
         made = TextClassifier(len(known), length=config.length, classes=classes, sizes=sizes)
     else:

@@ -240,7 +240,7 @@ def test_heads_that_do_not_exist_are_refused_with_the_range(heads, message):
         (["a b"], {"queries": 2}, "queries is 2 and there are 1 texts"),
         (["a b"], {"seed": -1}, "seed is -1"),
         (["a b"], {"at": 9}, "at is 9 for text 0, which has 4 tokens"),
-        (["a b"], {"at": 0.5}, "at must be a whole number"),
+        (["a b"], {"at": 0.5}, "at is 0.5: it must be a whole number"),
         ([[1, 40]], {}, "token 40 is not among the 30 words of the model"),
         ([[1, -1]], {}, "token -1 is not among the 30 words"),
         ([[[1]]], {}, "text 0 is neither a string nor a row"),

@@ -13,7 +13,6 @@ from attsvm.inspection.measures import (
     NEEDED,
     agreement_of,
     cross_entropy,
-    ease_of,
     held_out,
     kind_of,
     mean_difference,
@@ -21,7 +20,6 @@ from attsvm.inspection.measures import (
     norm_ratio_of,
     null_ratios,
     one_hot,
-    permute,
     rotate,
     rule_for,
     sharpness_of,
@@ -43,17 +41,12 @@ from tests.inspection.built import (
 SMALL = InspectionConfig(fit=30, test=60, draws=2, nuclear_draws=1, attacks=10)
 
 
-def shuffler(seed):
-    """The generator of the permutation that ease is measured against."""
-    return np.random.default_rng([seed, 1])
-
-
 def record(view, config=SMALL):
     return measure(view, config)[0]
 
 
 def measured(view, *, fit=60, test=90):
-    return held_out(*split(view, fit=fit, test=test, seed=0), seed=0)
+    return held_out(*split(view, fit=fit, test=test, seed=0))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +72,6 @@ def test_a_head_is_called_what_it_is(view, kind, rule):
         assert found["mean_query_agreement"] < 0.5
         assert min(found["svm_agreement"], found["soft_cross_entropy_agreement"]) > 0.95
         assert found["rule_agreement"] < 0.4
-        assert found["ease"] > 1.2
     if kind == "diffuse":
         assert found["svm_agreement"] < 0.4  # chance is 1 in 8
 
@@ -122,24 +114,14 @@ def test_a_head_whose_logits_are_all_equal_is_diffuse():
     assert found["svm_agreement"] > 0.9 and found["separable"]
 
 
-@pytest.mark.parametrize(("apart", "ease"), [(0.0, np.inf), (1e-16, 1e14)])
-def test_ease_is_endless_only_where_that_is_proved(apart, ease):
-    """Two queries that are all but one choose the same key; permuted, they choose two."""
-    queries = np.array([[1.0, 0.0], [1.0, apart], [-1.0, 0.0]])
-    view = view_of(np.tile(np.eye(2), (3, 1, 1)), queries, [[1.0, 0.0], [-1.0, 0.0]])
-    seed = next(k for k in range(9) if permute(view, view.chosen(), shuffler(k))[:2].sum() == 1)
-    found = ease_of(view, svm_fit(view, view.chosen()), seed=seed)
-    assert found >= ease
-    assert np.isinf(found) == np.isinf(ease)
-
-
 def test_itself_and_the_key_after_are_rules_too():
     view = place_view()
     shifted = replace(view, positions=view.positions - 1)
     own = shifted, shifted.chosen()
-    assert rule_for(own, own)[:2] == ("itself", "positional")
+    found = rule_for(own, own)
+    assert (found["rule"], found["rule_place"]) == ("itself", "positional")
     farther = replace(view, positions=view.positions - 2)
-    assert rule_for((farther, farther.chosen()), (view, view.chosen()))[0] == "1 after"
+    assert rule_for((farther, farther.chosen()), (view, view.chosen()))["rule"] == "1 after"
 
 
 def test_sharpness_is_that_of_attention():
@@ -331,8 +313,6 @@ def test_with_few_queries_what_can_be_said_is_said(count):
     assert found["kind"] is None and np.isnan(found["norm_ratio"])
     assert found["attacks"] > 0 and found["violations"] == 0
     assert np.isfinite([found[name] for name in ("sharpness", "evictable", "key_radius")]).all()
-    with pytest.raises(BadTokens, match=f"a fit needs at least {NEEDED} queries"):
-        split(random_view(n=count), fit=1, test=2, seed=0)
 
 
 def test_a_head_beyond_memory_is_refused_beforehand(monkeypatch):
