@@ -229,7 +229,7 @@ def call_of_multihead(layer: str, module: nn.MultiheadAttention, given: Mapping[
     elif not module.batch_first:
         x, y, z = (t.transpose(0, 1) for t in (x, y, z))
     H, B = module.num_heads, x.shape[0]
-    if module.in_proj_weight is not None:
+    if module._qkv_same_embed_dim:
         W_q, W_k, _ = module.in_proj_weight.chunk(3)
     else:
         W_q, W_k = module.q_proj_weight, module.k_proj_weight

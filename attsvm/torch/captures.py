@@ -206,13 +206,10 @@ def _array(x: Tensor) -> Floats:
 def _places(query: str | int | None, L: int) -> list[int]:
     if query is None:
         return list(range(L))
-    if isinstance(query, str):
-        if query not in ("first", "last"):
-            raise Unsupported(
-                f"query is {shown(query)}: 'first', 'last', a number, or None for all"
-            )
-        query = 0 if query == "first" else -1
-    return [place(query, L, "query") % L]
+    named = {"first": 0, "last": -1}
+    if isinstance(query, str) and query not in named:
+        raise Unsupported(f"query is {shown(query)}: 'first', 'last', a number, or None for all")
+    return [place(named[query] if isinstance(query, str) else query, L, "query") % L]
 
 
 def _check_logits(call: Call, mine: Tensor, theirs: Tensor) -> None:

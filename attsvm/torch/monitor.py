@@ -137,7 +137,8 @@ class Monitor:
         )
         self._step = self._turn = 0
         self._next = 0
-        self._found: dict[str, _LayerCalls] = {}
+        # By layer: numbers of the queries of each call, and norms, None where not known.
+        self._found: dict[str, tuple[list[Tensor], Tensor | None]] = {}
         self._numbers: dict[str, int] = {}
         self._odds: dict[str, tuple[list[int], list[Floats]]] = {}
         self._warned: set[str] = set()
@@ -209,23 +210,20 @@ class Monitor:
 
     def _take(self, call: Call) -> None:
         part = per_query(call, self.queries, self._turn)
-        if call.layer in self._found:
-            self._found[call.layer].parts.append(part)
-        else:
-            self._found[call.layer] = _LayerCalls([part], norms(call))
+        if call.layer not in self._found:
+            self._found[call.layer] = [], norms(call)
+        self._found[call.layer][0].append(part)
 
     def _write(self) -> list[MonitorRow]:
         """Turn what was read into rows."""
         made: list[MonitorRow] = []
         said: list[Saturation] = []
-        for layer, calls in self._found.items():
+        for layer, (parts, known) in self._found.items():
             number = self._numbers.setdefault(layer, len(self._numbers))
-            largest, entropy, gap, odds = torch.cat(calls.parts, dim=2).double().cpu().numpy()
+            largest, entropy, gap, odds = torch.cat(parts, dim=2).double().cpu().numpy()
             count = (~np.isnan(odds)).sum(axis=1)
             few = np.where(count > 0, count, np.nan)
-            sizes = np.full((2, len(count)), np.nan)
-            if calls.norms is not None:
-                sizes = calls.norms.cpu().numpy()
+            sizes = np.full((2, len(count)), np.nan) if known is None else known.cpu().numpy()
             columns = (
                 np.fmax.reduce(largest, axis=1),
                 np.nansum(entropy, axis=1) / few,
@@ -284,13 +282,6 @@ class Monitor:
         if not self.rows:
             raise Unsupported("nothing was recorded yet: there is nothing to plot")
         return attention_figure(self.rows, self.warnings, level=self.level)
-
-
-class _LayerCalls(NamedTuple):
-    """What the calls of a layer gave: numbers of queries, and norms, None if not known."""
-
-    parts: list[Tensor]
-    norms: Tensor | None
 
 
 def _after(step: int, every: int) -> int:

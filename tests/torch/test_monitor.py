@@ -113,7 +113,7 @@ def test_no_graph_and_no_activation_is_kept():
         kept = weakref.ref(x)
         out = model(x)
         model.seen = {}
-        assert all(not t.requires_grad for t in monitor._found["Functional"].parts)
+        assert all(not t.requires_grad for t in monitor._found["Functional"][0])
         monitor.step()
         del x, out
         gc.collect()
