@@ -180,12 +180,12 @@ class HeadTable(Table):
 
     def columns(self) -> dict[str, Any]:
         """A column per field: arrays of numbers, lists of words."""
-        found = {}
-        for name in self.fields:
-            values = [record[name] for record in self.records]
-            plain = any(isinstance(x, str | bool) or x is None for x in values)
-            found[name] = values if plain else np.array(values)
-        return found
+        rows = {name: [record[name] for record in self.records] for name in self.fields}
+        words = (str, bool, type(None))
+        return {
+            name: own if any(isinstance(x, words) for x in own) else np.array(own)
+            for name, own in rows.items()
+        }
 
     def to_frame(self) -> Any:
         """A row per head (pandas), by its name."""

@@ -7,6 +7,7 @@ rxnfp and rxnmapper keep their weights in pickles, which torch's restricted read
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from attsvm._utils.expected import shown
 from attsvm.datasets.labelled import package_folders
 from attsvm.errors import BadTokens, Unsupported
 
@@ -119,7 +121,7 @@ def load(model: Any, tokenizer: Any = None) -> TrainedModel:
     ...     load("somewhere")
     ... except attsvm.Unsupported as error:
     ...     print(str(error).partition(":")[0])
-    somewhere is neither a folder nor a known model
+    'somewhere' is neither a folder nor a known model
     """
     if isinstance(model, TrainedModel):
         return model
@@ -194,13 +196,10 @@ def _folder(model: str | Path, package: Package | None) -> Path:
             if folder.is_dir():
                 return folder
         raise Unsupported(f"the model {model} is not installed: {package.install}")
-    try:
-        if (folder := Path(model).expanduser()).is_dir():
-            return folder
-    except (OSError, RuntimeError):  # too long a name, or a home that is not there
-        pass
-    shown = str(model)[:200] if str(model)[:200].isprintable() else repr(str(model)[:200])
-    raise Unsupported(f"{shown} is neither a folder nor a known model: {', '.join(PACKAGES)}")
+    if os.path.isdir(place := os.path.expanduser(model)):
+        return Path(place)
+    known = ", ".join(PACKAGES)
+    raise Unsupported(f"{shown(str(model))} is neither a folder nor a known model: {known}")
 
 
 def smiles_tokenizer(words: Sequence[str]) -> Any:

@@ -27,8 +27,8 @@ _CLOSE = {torch.float64: 1e-9, torch.float32: 1e-3}
 _OTHERWISE = 5e-2
 NOT_SEEN = (
     "no attention of this model can be read: capture reads attsvm.torch.Attention, "
-    "nn.MultiheadAttention and modules that call scaled_dot_product_attention on their projections "
-    "q_proj and k_proj (or query and key); of others give attsvm.Tokens and W to attsvm.outcome"
+    "nn.MultiheadAttention and modules that call scaled_dot_product_attention on what their linear "
+    "projections give; of others give attsvm.Tokens and W to attsvm.outcome"
 )
 
 
