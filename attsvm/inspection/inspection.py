@@ -133,8 +133,8 @@ class InspectedHead(Result):
         one = self.record
         if one["kind"] is None:
             return (
-                f"{self.name}: its kind and its norm ratio are not known from {one['queries']} "
-                f"queries: a fit needs at least {NEEDED} queries."
+                f"{self.name}: its kind and its norm ratio are not known (queries: "
+                f"{one['queries']}): a fit needs at least {NEEDED} queries."
             )
         if not np.isfinite(one["norm_ratio"]):
             return f"{self.name}: nothing is said of its norm, as no query has a clear choice."
@@ -252,6 +252,8 @@ class Inspection(HeadTable):
         """Sharpness against norm ratio of every head, beside its nulls."""
         from attsvm.plotting.networks import norm_ratio_figure
 
+        if not any(self.counts().values()):
+            raise Unsupported(f"norm ratios are not known: a fit needs at least {NEEDED} queries")
         return norm_ratio_figure(self.records, look=style)
 
     def save(self, folder: str | Path) -> Path:

@@ -84,8 +84,9 @@ def test_heads_are_drawn(found):
     assert len(found.plot().axes) == 1
     assert "L0H1" in found.head("L0H1").plot().axes[0].get_legend().get_texts()[0].get_text()
     few = inspection.inspect_views([head_view(n=5)], config=CONFIG)
-    with pytest.raises(Unsupported, match="needs at least"):
-        few.heads[0].plot()
+    for plot in (few.heads[0].plot, few.plot):
+        with pytest.raises(Unsupported, match="needs at least"):
+            plot()
 
 
 def test_a_page_shows_texts_with_what_may_be_dropped():
