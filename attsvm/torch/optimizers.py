@@ -78,6 +78,8 @@ class CheckedOptimizer(Optimizer):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a state of the same optimizer and shapes, digit by digit in its own precision."""
+        if any(set(self.defaults) - set(group) for group in state_dict["param_groups"]):
+            raise Unsupported("the saved state is of another optimizer: its groups lack options")
         super().load_state_dict(state_dict)
         theirs, mine = (
             [x for group in groups for x in group["params"]]

@@ -257,6 +257,13 @@ def test_a_state_brings_its_exponent_as_all_options():
     assert all(map(torch.equal, model.parameters(), twin.parameters()))
 
 
+@every
+def test_a_state_of_another_optimizer_is_refused(name):
+    mine = MAKERS[name](made().parameters())
+    with pytest.raises(Unsupported, match="of another optimizer"):
+        mine.load_state_dict(torch.optim.SGD(made().parameters(), lr=0.1).state_dict())
+
+
 def test_norms_that_do_not_exist():
     for norm in ("l1", "l0.5", "nuclear", 3):
         with pytest.raises(Unsupported, match="norm is"):
