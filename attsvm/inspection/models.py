@@ -15,7 +15,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from attsvm._utils.expected import shown
 from attsvm.datasets.labelled import package_folders
 from attsvm.errors import BadTokens, Unsupported
 
@@ -121,7 +120,7 @@ def load(model: Any, tokenizer: Any = None) -> TrainedModel:
     ...     load("somewhere")
     ... except attsvm.Unsupported as error:
     ...     print(str(error).partition(":")[0])
-    'somewhere' is neither a folder nor a known model
+    somewhere is neither a folder nor a known model
     """
     if isinstance(model, TrainedModel):
         return model
@@ -198,8 +197,9 @@ def _folder(model: str | Path, package: Package | None) -> Path:
         raise Unsupported(f"the model {model} is not installed: {package.install}")
     if os.path.isdir(place := os.path.expanduser(model)):
         return Path(place)
-    known = ", ".join(PACKAGES)
-    raise Unsupported(f"{shown(str(model))} is neither a folder nor a known model: {known}")
+    said = str(model)[:200]
+    said = said if said.isprintable() else repr(said)
+    raise Unsupported(f"{said} is neither a folder nor a known model: {', '.join(PACKAGES)}")
 
 
 def smiles_tokenizer(words: Sequence[str]) -> Any:
