@@ -30,7 +30,7 @@ from attsvm.training.models.gradient.batch import Batch
 from attsvm.training.models.model import Evaluation, evaluate
 from attsvm.training.optimizers.optimizer import Blocks
 from attsvm.training.path import Path
-from attsvm.training.task import begin, shapes_of
+from attsvm.training.task import initial
 
 # What a measure may return in place of columns: parts of the table, each with columns of its own.
 Parts = list[dict[str, Any]]
@@ -110,11 +110,12 @@ class Group:
             if self.drawn.starts is None:
                 raise Unsupported('this family draws no starts: let init be "zero" or "normal:STD"')
             return self.drawn.starts
-        shapes = shapes_of(model, Batch.of(self.tokens), self.run["width"] or None)
-        kind = model.start if init == "default" else init
-        first = 2**32 * int(self.run["start"])
-        each = [begin(shapes, 1, kind, seed=first + seed) for seed in self.seeds]
-        return {name: np.concatenate([blocks[name] for blocks in each]) for name in shapes}
+        first, width = 2**32 * int(self.run["start"]), self.run["width"] or None
+        each = [
+            initial(model, Batch.of(t), init, seed=first + seed, width=width)
+            for t, seed in zip(self.tokens, self.seeds, strict=True)
+        ]
+        return {name: np.concatenate([blocks[name] for blocks in each]) for name in each[0]}
 
     @cached_property
     def ends(self) -> Floats:

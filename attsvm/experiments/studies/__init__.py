@@ -21,7 +21,7 @@ from attsvm.datasets.real import fashion_images, review_lines
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.study import BadStudy, Study, check_study
 
-PAPERS = ("a", "b", "c", "d", "beyond")
+PAPERS = ("a", "b", "c", "d", "e", "beyond")
 # What a study may need: a module, or a data set.
 MODULES = {"torch": "torch", "sklearn": "sklearn", "valence": "vaderSentiment"}
 DATA: dict[str, Callable[[], object]] = {
