@@ -18,7 +18,7 @@ from attsvm._utils.objects import load_module
 from attsvm.errors import Unsupported
 from attsvm.experiments.study import BadStudy, Study, check_study
 
-PAPERS = ("a", "b", "c", "d", "beyond")
+PAPERS = ("a", "b", "c", "d", "e", "beyond")
 
 
 @cache
