@@ -1,4 +1,4 @@
-"""Priority graphs: the data of [li2024mechanics], and the certified limits of both parts of a weight.
+"""Priority graphs: the data of [li2024mechanics], and certified limits of both parts of a weight.
 
 A sentence is a list of different tokens, its last one the query, and its label one of them; in the
 graph of a query an edge leads from a label to each other token of its sentence.
