@@ -42,9 +42,11 @@ def measure(group: Group) -> dict[str, Any]:
         "frobenius",
     )
     whole = group.solved(kept)
+    early = group.path.matrices()[np.searchsorted(group.path.steps, group.run["steps"] // 10)]
     return {
         "half": np.array([cosine(W, c) for W, c in zip(group.ends, half, strict=True)]),
         "whole": np.array([cosine(W, c) for W, c in zip(group.ends, whole, strict=True)]),
+        "early": np.array([cosine(W, c) for W, c in zip(early, half, strict=True)]),
         "solved": np.array([(b == 0.5).sum() for b in need]),
         "best": (kept == group.best).all(axis=1),
         "norm": np.linalg.norm(group.ends, axis=(1, 2)),
@@ -63,6 +65,8 @@ def checks(table: Table, thresholds: Any) -> Checks:
     yield at_least("mixed: runs nearer to half margins, share", (mixed.half > mixed.whole).mean(),
                    0.95)  # fmt: skip
     yield info("all solved: least correlation", solved.whole.min())
+    yield info("mixed: least correlation with half margins, a tenth of the steps",
+               mixed.early.min())  # fmt: skip
     yield info("least norm at the end", table.norm.min())
     judged = len(solved) + len(mixed)
     yield Premises(
@@ -86,13 +90,14 @@ STUDY = Study(
     family=scored,
     grid={"data": ["solved", "mixed"]},
     run={"n": 6, "T": 8, "d": 10, "loss": "squared", "lr": 1.0, "schedule": "sqrt",
-         "steps": 40_000},
+         "steps": 400_000},
     seeds=100,
+    first=1000,
     measure=measure,
     checks=checks,
     gap=1e-7,
     thresholds={"n": 6},
-    quick={"seeds": 20},
+    quick={"seeds": 20, "run": {"steps": 100_000}},
     figure={
         "kind": "scatter",
         "x": "1 - whole",
