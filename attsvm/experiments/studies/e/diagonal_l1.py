@@ -90,10 +90,10 @@ STUDY = Study(
     title="Diagonal factors and the ℓ1 norm",
     kind="question",
     source="derived",
-    statement="Sheen, Chen, Wang and Zhou 2024 prove that gradient flow on diagonal K and Q with the "
-    "exponential loss tends to the largest margin in ℓ1, from starts that are aligned with the "
-    "data. Here normalized descent starts at random: the product k ⊙ q nearly "
-    "attains the ℓ1 margin, and the vector itself, trained alike, the Euclidean one.",
+    statement="Sheen, Chen, Wang and Zhou 2024 prove that gradient flow on diagonal K and Q with "
+    "the exponential loss tends to the largest margin in ℓ1, from starts that are aligned with the "
+    "data. Here normalized descent starts at random: the product k ⊙ q nearly attains the ℓ1 "
+    "margin, and the vector itself, trained alike, the Euclidean one.",
     family=diagonal,
     grid={"model": ["product", "vector"]},
     run={"n": 5, "T": 4, "d": 20, "lr": 0.1, "steps": 40_000, "deviation": 0.1},
