@@ -72,8 +72,8 @@ def checks(table: Table, thresholds: Any) -> Checks:
     yield at_least("W_kq: the same without L_max, as printed", ok.pace_kq.min(), 1.0)
     yield info("W_kq: least pace over the printed one, median over sets", ok.pace_kq.median())
     yield Premises(
-        len(ok), f"{len(ok)} of {len(table)} sets meet the premises (realizable, prefix-closed or "
-        "without confused tokens, none more often than the optimal one, tokens orthonormal)",
+        len(ok), f"{len(ok)} of {len(table)} sets meet the premises (realizable, prefix-closed, no "
+        "confused token, none more often than the optimal one, tokens orthonormal)",
     )  # fmt: skip
 
 
@@ -82,8 +82,8 @@ STUDY = Study(
     title="The printed bounds, constants and all",
     kind="theorem",
     source="paper",
-    statement="v2, Proposition 1 and Theorem 1, for several vocabularies and lengths: for t ≥ 2 and from 0, "
-    "1 − cos of W_ov is at most 5 (in the appendix 12) times ‖W_ov⋆‖³ log(2|V|) log t/(tη₀), that "
+    statement="v2, Proposition 1 and Theorem 1, for several vocabularies and lengths: for t ≥ 2 "
+    "and from 0, 1 − cos of W_ov is at most 5 (in the appendix 12) times ‖W_ov⋆‖³ log(2|V|) log t/(tη₀), that "
     "of W_kq at most 54 N L_max⁴‖W_kq⋆‖⁴ log² t/(tη), and the norms grow at least like "
     "tη₀/(2‖W_ov⋆‖) and tη/(2‖W_kq⋆‖), the last proved with a further factor 1/L_max.",
     grid={"vocabulary": [6, 10, 20], "length": [3, 4, 6]},
