@@ -83,9 +83,10 @@ STUDY = Study(
     kind="theorem",
     source="paper",
     statement="v2, Proposition 1 and Theorem 1, for several vocabularies and lengths: for t ≥ 2 "
-    "and from 0, 1 − cos of W_ov is at most 5 (in the appendix 12) times ‖W_ov⋆‖³ log(2|V|) log t/(tη₀), that "
-    "of W_kq at most 54 N L_max⁴‖W_kq⋆‖⁴ log² t/(tη), and the norms grow at least like "
-    "tη₀/(2‖W_ov⋆‖) and tη/(2‖W_kq⋆‖), the last proved with a further factor 1/L_max.",
+    "and from 0, 1 − cos of W_ov is at most 5 (in the appendix 12) times "
+    "‖W_ov⋆‖³ log(2|V|) log t/(tη₀), that of W_kq at most 54 N L_max⁴‖W_kq⋆‖⁴ log² t/(tη), and the "
+    "norms grow at least like tη₀/(2‖W_ov⋆‖) and tη/(2‖W_kq⋆‖), the last proved with a further "
+    "factor 1/L_max.",
     grid={"vocabulary": [6, 10, 20], "length": [3, 4, 6]},
     run={"steps": 6000, "frozen": 2000},
     seeds=10,
