@@ -1,4 +1,4 @@
-"""Beyond: whether descent on factors ends at a global nuclear solution, from starts of any scale."""
+"""Beyond: does descent on factors end at a global nuclear solution, from starts of any scale?"""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def measure(group: Group, width: int, deviation: float, imbalance: float) -> dic
 
 
 def checks(table: Table, thresholds: Any) -> Checks:
-    """The failures among the runs whose start reaches the rank of the solution, with their bound."""
+    """Failures among the runs whose start reaches the rank of the solution, and their bound."""
     solved = table[table.decided & table["rank"].notna()]
     judged = solved[solved.reach >= solved["rank"]]
     low = judged[judged.share < thresholds["share"]]
