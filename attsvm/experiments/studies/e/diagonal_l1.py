@@ -107,6 +107,7 @@ STUDY = Study(
         "x": "share_frobenius",
         "y": "share_l1",
         "lines": "model",
+        "where": {"arrived": True},
         "diagonal": True,
         "xlabel": "share of the largest margin in ℓ2",
         "ylabel": "share of the largest margin in ℓ1",
