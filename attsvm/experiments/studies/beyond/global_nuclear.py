@@ -70,8 +70,8 @@ def checks(table: Table, thresholds: Any) -> Checks:
         cells = low.groupby(["width", "deviation", "imbalance"]).size()
         worst = ", ".join(f"{key}: {count}" for key, count in cells.nlargest(3).items())
         yield Note(
-            f"Most often at (width, deviation, imbalance) {worst}. A share that still rises is of a "
-            "run that is not done, and shows no solution that is not global."
+            f"Most often at (width, deviation, imbalance) {worst}. Where the share still rises the "
+            "run is not done, and shows no solution that is not global."
         )
 
 

@@ -119,7 +119,7 @@ def checks(table: Table, thresholds: Any) -> Checks:
             yield at_least(f"{name}: runs taken on with correlation 0.999, share", share, 0.95)
         else:
             yield at_most(f"{name}: mean distance from W_fin, published run",
-                          one["finite published"].mean(), 0.01)  # fmt: skip
+                          one["finite published"].mean(), thresholds["finite"])  # fmt: skip
             yield info(f"{name}: runs taken on with correlation 0.999, share", share)
         yield info(f"{name}: mean correlation of runs taken on", one["correlation taken on"].mean())
     plain = ok[ok["plain: correlation"].notna()]
@@ -168,8 +168,13 @@ STUDY = Study(
     measure=measure,
     checks=checks,
     gap=1e-7,
-    thresholds={"cyclic": (0.98, 0.992), "acyclic": (0.99, 1.0), "plain": 0.98},
-    quick={"seeds": 10, "run": {"plain": 4000}, "thresholds": {"plain": 0.97}},
+    thresholds={"cyclic": (0.98, 0.992), "acyclic": (0.99, 1.0), "finite": 0.01, "plain": 0.98},
+    # One slow set of ten moves the mean distance by 0.01.
+    quick={
+        "seeds": 10,
+        "run": {"plain": 4000},
+        "thresholds": {"finite": 0.02, "plain": 0.97},
+    },
     figure={
         "kind": "curves",
         "x": "x",
