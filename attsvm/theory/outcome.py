@@ -33,7 +33,14 @@ from attsvm.solvers.solve_sets import supporting
 from attsvm.theory import measures
 from attsvm.theory.convergence import ConvergenceProof
 from attsvm.theory.convergence.prover import Prover, head_at, prover, prover_of
-from attsvm.theory.limits import Limit, LimitCase, limit_of, predict_case, reach_of
+from attsvm.theory.limits import (
+    Limit,
+    LimitCase,
+    limit_of,
+    margins_needed,
+    predict_case,
+    reach_of,
+)
 from attsvm.theory.optima import Optimality, verdict_on
 from attsvm.training.heads import Head, head_of
 from attsvm.training.losses import Loss, loss_of
@@ -429,7 +436,11 @@ def state_of(
 def _solve_relaxed(
     tokens: Tokens, case: LimitCase, keep: Selection, norm: str | Norm
 ) -> Certificate | None:
-    """That of the relaxed problem, where a trained decoder leaves inputs unsupported; else None."""
+    """That of the problem with other margins than 1: 0 where a trained decoder leaves inputs
+    unsupported, ½ where the loss attains its target; else None."""
+    need = margins_needed(case, keep)
+    if need is not None and (need < 1).any():
+        return solve(Problem.of(tokens, keep, b=need), norm)
     support: Bools | None = None
     if case.trained:
         with suppress(AttsvmError):
