@@ -28,6 +28,7 @@ from attsvm._utils.simd import (
     Lanes,
     absolute,
     add,
+    aligned,
     below,
     choose,
     div,
@@ -59,7 +60,7 @@ from attsvm.training.models.gradient.lanes import (
     LaneWorkspace,
     copy_out,
     look,
-    note,
+    note_lane,
     open_lane,
     products,
     weigh_parts,
@@ -148,7 +149,7 @@ class RuleWorkspace(NamedTuple):
         """The memory for eight instances of this size, of which M numbers are held."""
         matrices = [(dq, d), (dq, d), (M,), (M,), (n, d), (n, dq), (n, dq), (n, n)]
         shapes = [*matrices, (n, d), (n, n), (dq, n), (n,), (n,), (n,), *[()] * 5]
-        arrays: list[Any] = [np.zeros((*shape, LANES)) for shape in shapes]
+        arrays: list[Any] = [aligned((*shape, LANES)) for shape in shapes]
         arrays += [np.zeros(shape, np.int64) for shape in (LANES, LANES, (n, LANES))]
         return cls(*arrays)
 
@@ -210,21 +211,20 @@ def _see(
     work: LaneWorkspace,
     own: RuleWorkspace,
     state: RunState,
-    first: int,
     step: int,
 ) -> bool:
     """Whether all numbers at W are well inside the floats; writes p_i, G and both their sizes."""
     dq, d, _ = work.W.shape
-    n = len(work.w)
+    n = len(work.looks.w)
     row = d * LANES
     for i in range(n):
-        products(work.queries, work.W, (i * dq * LANES, 0, i * row), work.w, dq, row)
+        products(work.queries, work.W, (i * dq * LANES, 0, i * row), work.looks.w, dq, row)
     for i in range(n):
-        if not look(given, work, state, first, step, i):
+        if not look(given, work.looks, state, step, i):
             return False
     weigh_parts(work)
     for c in range(dq):
-        products(work.turned, work.part, (c * n * LANES, 0, c * row), own.G, n, row)
+        products(work.turned, work.looks.part, (c * n * LANES, 0, c * row), own.G, n, row)
     square = splat(0.0)
     for q in range(0, own.G.size, LANES):
         x = load(own.G, q)
@@ -357,12 +357,12 @@ def _mirror(own: RuleWorkspace, rule: Rule, lr: float) -> bool:
 def _polyak(given: Instances, work: LaneWorkspace, own: RuleWorkspace, rule: Rule, lr: float,
             first: int) -> bool:  # fmt: skip
     """Whether the step stays inside the floats; writes D."""
-    n = len(work.margin)
+    n = len(work.looks.margin)
     last = len(given.keys) - 1
     for l in range(LANES):
         own.factor[l] = loss = 0.0
         for i in range(n):
-            loss += value_of(given.code, work.margin[i, l])
+            loss += value_of(given.code, work.looks.margin[i, l])
         above = loss / n - rule.floor[min(first + l, last)]
         if not above < np.inf:
             return False
@@ -571,7 +571,7 @@ def _smooth(work: LaneWorkspace, own: RuleWorkspace, beta: float) -> int:
     _weigh(own, beta)
     old, fresh = load(own.old, 0), load(own.fresh, 0)
     for r in range(0, own.after.size, LANES):
-        store(own.after, r, fma(old, load(own.held, r), mul(fresh, load(work.part, r))))
+        store(own.after, r, fma(old, load(own.held, r), mul(fresh, load(work.looks.part, r))))
     _level(own)
     return _polar(work, own)
 
@@ -584,7 +584,7 @@ def _step(work: LaneWorkspace, own: RuleWorkspace, lr: float, left: float) -> in
         x = fma(splat(-lr), load(own.G, q), mul(splat(left), load(work.W, q)))
         store(work.W, q, x)
         most = larger(most, absolute(x))
-    store(work.reach, 0, most)
+    store(work.looks.reach, 0, most)
     for q in range(0, own.held.size, LANES):
         store(own.held, q, load(own.after, q))
     for l in range(LANES):
@@ -629,14 +629,13 @@ def _march(
             written += 1
         poor = 0
         while k < len(lr) and poor == 0:
-            if not _see(given, work, own, state, first, steps.first + k):
+            if not _see(given, work, own, state, steps.first + k):
                 return False
             if written < len(log.at) and log.at[written] == k:
                 for l in range(count):
-                    note(work, state, log, given.code, written, first + l, l)
                     size = own.size[l]
                     logs = 0.5 * math.log(size) + own.scale[l] if size > 0.0 else -np.inf
-                    log.columns[written, 1, first + l] = logs
+                    note_lane(work, state, log, given.code, written, l, logs)
                 written += 1
             if not lr[k] >= 0.0:  # a last look without a step
                 k = len(lr)
