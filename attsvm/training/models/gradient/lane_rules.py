@@ -58,7 +58,6 @@ from attsvm.training.models.gradient.fused import (
 from attsvm.training.models.gradient.lanes import (
     ALL,
     LaneWorkspace,
-    copy_out,
     look,
     note_lane,
     open_lane,
@@ -112,7 +111,7 @@ class Places(NamedTuple):
 
 
 class RuleWorkspace(NamedTuple):
-    """Memory of one thread, lanes last: G (dq, d, 8): the gradient, then D, as Wᵀ is; dead
+    """Memory of one thread, lanes last: W (dq, d, 8): Wᵀ; G: the gradient in it, then D; dead
     (dq, d, 8): 1 for entries that no gradient has; held, after (M, 8): what the optimizer
     remembers, before and after the step; power, power_after (8,); size, scale: ‖G‖² and the
     exponent of g; old, fresh, factor (8,).
@@ -121,6 +120,7 @@ class RuleWorkspace(NamedTuple):
     and z_i = Σ_j L_ij q_j; columns, V, turned (dq, n, 8), squares, bulk, ends (n, 8). order
     (n, 8)."""
 
+    W: Floats
     G: Floats
     dead: Floats
     held: Floats
@@ -147,7 +147,7 @@ class RuleWorkspace(NamedTuple):
     @classmethod
     def sized(cls, n: int, d: int, dq: int, M: int) -> RuleWorkspace:
         """The memory for eight instances of this size, of which M numbers are held."""
-        matrices = [(dq, d), (dq, d), (M,), (M,), (n, d), (n, dq), (n, dq), (n, n)]
+        matrices = [(dq, d), (dq, d), (dq, d), (M,), (M,), (n, d), (n, dq), (n, dq), (n, n)]
         shapes = [*matrices, (n, d), (n, n), (dq, n), (n,), (n,), (n,), *[()] * 5]
         arrays: list[Any] = [aligned((*shape, LANES)) for shape in shapes]
         arrays += [np.zeros(shape, np.int64) for shape in (LANES, LANES, (n, LANES))]
@@ -174,6 +174,9 @@ def _open(
     n, T, d = given.keys.shape[1:]
     dq = given.queries.shape[2]
     open_lane(given, work, state.W, b, l)
+    for r in range(d):
+        for c in range(dq):
+            own.W[c, r, l] = state.W[b, r, c]
     for q in range(len(own.held)):
         own.held[q, l] = held[0][b, q]
     own.power[l] = held[1][b]
@@ -195,11 +198,17 @@ def _open(
 
 
 @njit(**INNER)
-def _close(
-    work: LaneWorkspace, own: RuleWorkspace, state: RunState, held: Held, b: int, l: int
-) -> None:
+def _copy_out(own: RuleWorkspace, out: Floats, l: int) -> None:
+    """Writes W of lane l to out (d, dq)."""
+    for c in range(out.shape[1]):
+        for r in range(out.shape[0]):
+            out[r, c] = own.W[c, r, l]
+
+
+@njit(**INNER)
+def _close(own: RuleWorkspace, state: RunState, held: Held, b: int, l: int) -> None:
     """Keeps where instance b stands in lane l."""
-    copy_out(work, state.W[b], l)
+    _copy_out(own, state.W[b], l)
     for q in range(len(own.held)):
         held[0][b, q] = own.held[q, l]
     held[1][b] = own.power[l]
@@ -214,11 +223,11 @@ def _see(
     step: int,
 ) -> bool:
     """Whether all numbers at W are well inside the floats; writes p_i, G and both their sizes."""
-    dq, d, _ = work.W.shape
+    dq, d, _ = own.W.shape
     n = len(work.looks.w)
     row = d * LANES
     for i in range(n):
-        products(work.queries, work.W, (i * dq * LANES, 0, i * row), work.looks.w, dq, row)
+        products(work.queries, own.W, (i * dq * LANES, 0, i * row), work.looks.w, dq, row)
     for i in range(n):
         if not look(given, work.looks, state, step, i):
             return False
@@ -580,9 +589,9 @@ def _smooth(work: LaneWorkspace, own: RuleWorkspace, beta: float) -> int:
 def _step(work: LaneWorkspace, own: RuleWorkspace, lr: float, left: float) -> int:
     """Lanes in which W ← left W − lr D stays inside the floats; what was held becomes what is."""
     most = splat(0.0)
-    for q in range(0, work.W.size, LANES):
-        x = fma(splat(-lr), load(own.G, q), mul(splat(left), load(work.W, q)))
-        store(work.W, q, x)
+    for q in range(0, own.W.size, LANES):
+        x = fma(splat(-lr), load(own.G, q), mul(splat(left), load(own.W, q)))
+        store(own.W, q, x)
         most = larger(most, absolute(x))
     store(work.looks.reach, 0, most)
     for q in range(0, own.held.size, LANES):
@@ -636,6 +645,7 @@ def _march(
                     size = own.size[l]
                     logs = 0.5 * math.log(size) + own.scale[l] if size > 0.0 else -np.inf
                     note_lane(work, state, log, given.code, written, l, logs)
+                    _copy_out(own, log.weights[written, first + l], l)
                 written += 1
             if not lr[k] >= 0.0:  # a last look without a step
                 k = len(lr)
@@ -659,13 +669,13 @@ def _march(
                 if not (poor >> l) & 1:
                     state.clock[first + l] = np.nan
                 elif not (lost >> l) & 1:
-                    _close(work, own, state, held, first + l, l)
+                    _close(own, state, held, first + l, l)
             if (_step(work, own, eta, left) | poor | ~real) & ALL != ALL:
                 return False
             k += 1
         for l in range(count):
             if not ((poor | lost) >> l) & 1:
-                _close(work, own, state, held, first + l, l)
+                _close(own, state, held, first + l, l)
         places.reached[group] = k
         places.stuck[group] = poor
     return True

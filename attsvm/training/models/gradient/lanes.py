@@ -42,6 +42,7 @@ from attsvm._utils.simd import (
     splat,
     store,
     sub,
+    sum_of,
 )
 from attsvm.training.models.gradient.attention import (
     FAINT,
@@ -153,15 +154,12 @@ class Looks(NamedTuple):
 
 class LaneWorkspace(NamedTuple):
     """Memory of one thread, lanes last: products (n, n, 8) of queries, queries (n, dq, 8) and
-    turned (dq, n, 8), W and start (dq, d, 8): transposes; pulled, turn (n, d, 8); peak, square,
-    terms, left, factor (8,)."""
+    turned (dq, n, 8); pulled, turn (n, d, 8); peak, square, terms, left, factor (8,)."""
 
     looks: Looks
     products: Floats
     queries: Floats
     turned: Floats
-    W: Floats
-    start: Floats
     pulled: Floats
     turn: Floats
     peak: Floats
@@ -173,7 +171,7 @@ class LaneWorkspace(NamedTuple):
     @classmethod
     def sized(cls, n: int, T: int, d: int, e: int, dq: int) -> LaneWorkspace:
         """The memory for eight instances of this size."""
-        shapes = [(n, n), (n, dq), (dq, n), (dq, d), (dq, d), (n, d), (n, d), *[()] * 5]
+        shapes = [(n, n), (n, dq), (dq, n), (n, d), (n, d), *[()] * 5]
         floats = [aligned((*shape, LANES)) for shape in shapes]
         return cls(Looks.sized(n, T, d, e, d), *floats)
 
@@ -214,7 +212,6 @@ def open_lane(given: Instances, work: LaneWorkspace, W: Floats, b: int, l: int) 
     for r in range(d):
         for c in range(dq):
             reach = max(reach, abs(W[b, r, c]))
-            work.W[c, r, l] = W[b, r, c]
     work.looks.reach[l] = reach
     for i in range(n):
         open_input(given, work.looks, b, i, i, l)
@@ -230,63 +227,64 @@ def open_lane(given: Instances, work: LaneWorkspace, W: Floats, b: int, l: int) 
 @njit(**INNER)
 def _restore(work: LaneWorkspace, carry: Carry, b: int, l: int) -> None:
     """Goes on in lane l from where instance b stands."""
-    n, d, _ = work.looks.w.shape
+    n, d, _ = work.pulled.shape
     work.left[l] = carry.left[b]
     for i in range(n):
         for r in range(d):
             work.looks.w[i, r, l] = carry.w[b, i, r]
             work.pulled[i, r, l] = carry.pulled[b, i, r]
-    for c in range(work.W.shape[0]):
-        for r in range(d):
-            work.start[c, r, l] = carry.start[b, r, c]
 
 
 @njit(**INNER)
 def _close(work: LaneWorkspace, carry: Carry, b: int, l: int) -> None:
     """Keeps where instance b stands in lane l."""
-    n, d, _ = work.looks.w.shape
+    n, d, _ = work.pulled.shape
     carry.left[b] = work.left[l]
     for i in range(n):
         for r in range(d):
             carry.w[b, i, r] = work.looks.w[i, r, l]
             carry.pulled[b, i, r] = work.pulled[i, r, l]
-    for c in range(work.W.shape[0]):
-        for r in range(d):
-            carry.start[b, r, c] = work.start[c, r, l]
-
-
-@njit(**INNER, forceinline=True)
-def _form(work: LaneWorkspace) -> None:
-    """Writes Wᵀ of every lane."""
-    dq, n, _ = work.turned.shape
-    row = work.looks.w.shape[1] * LANES
-    left = load(work.left, 0)
-    for c in range(dq):
-        products(work.turned, work.pulled, (c * n * LANES, 0, c * row), work.W, n, row)
-        for r in range(c * row, (c + 1) * row, LANES):
-            store(work.W, r, fma(left, load(work.start, r), load(work.W, r)))
-
-
-@njit(**INNER, forceinline=True)
-def _anchor(work: LaneWorkspace) -> None:
-    """Begins again from W."""
-    n, dq, _ = work.queries.shape
-    row = work.looks.w.shape[1] * LANES
-    for r in range(0, dq * row, LANES):
-        store(work.start, r, load(work.W, r))
-    for r in range(0, n * row, LANES):
-        store(work.pulled, r, splat(0.0))
-    for i in range(n):
-        products(work.queries, work.start, (i * dq * LANES, 0, i * row), work.looks.w, dq, row)
-    store(work.left, 0, splat(1.0))
 
 
 @njit(**INNER)
-def copy_out(work: LaneWorkspace, out: Floats, l: int) -> None:
-    """Writes W of lane l to out (d, dq)."""
-    for c in range(out.shape[1]):
-        for r in range(out.shape[0]):
-            out[r, c] = work.W[c, r, l]
+def _form(
+    given: Instances, work: LaneWorkspace, carry: Carry, into: Floats, b: int, l: int
+) -> None:
+    """Writes W of lane l to instance b of `into` (B, d, dq)."""
+    n, d, _ = work.pulled.shape
+    dq = given.queries.shape[2]
+    whole, left = dq - dq % LANES, work.left[l]
+    for r in range(d):
+        at, z = (b * d + r) * dq, b * n * dq
+        for c in range(0, whole, LANES):
+            x = mul(splat(left), load(carry.start, at + c))
+            for i in range(n):
+                x = fma(splat(work.pulled[i, r, l]), load(given.queries, z + i * dq + c), x)
+            store(into, at + c, x)
+        for c in range(whole, dq):
+            s = left * carry.start[b, r, c]
+            for i in range(n):
+                s += work.pulled[i, r, l] * given.queries[b, i, c]
+            into[b, r, c] = s
+
+
+@njit(**INNER)
+def _anchor(given: Instances, work: LaneWorkspace, carry: Carry, b: int, l: int) -> None:
+    """Begins in lane l from the start that instance b has."""
+    n, d, _ = work.pulled.shape
+    dq = given.queries.shape[2]
+    whole = dq - dq % LANES
+    work.left[l] = 1.0
+    for r in range(d):
+        for i in range(n):
+            at, z, total = (b * d + r) * dq, (b * n + i) * dq, splat(0.0)
+            for c in range(0, whole, LANES):
+                total = fma(load(carry.start, at + c), load(given.queries, z + c), total)
+            s = sum_of(total)
+            for c in range(whole, dq):
+                s += carry.start[b, r, c] * given.queries[b, i, c]
+            work.looks.w[i, r, l] = s
+            work.pulled[i, r, l] = 0.0
 
 
 @njit(**INNER)
@@ -539,7 +537,6 @@ def note_lane(
     log.columns[row, 0, b] = loss / n
     log.columns[row, 1, b] = log_size
     log.columns[row, 2, b] = state.clock[b]
-    copy_out(work, log.weights[row, b], l)
 
 
 @njit(**INNER, forceinline=True)
@@ -616,17 +613,20 @@ def _march(
             b = min(first + l, B - 1)
             open_lane(given, work, state.W, b, l)
             _restore(work, carry, b, l)
-        if math.isnan(work.left[0]):
-            store(work.left, 0, splat(1.0))
-            for q in range(0, work.W.size, LANES):
-                store(work.W, q, load(work.start, q))
-            _anchor(work)
+            if math.isnan(work.left[l]):
+                _anchor(given, work, carry, b, l)
         written = int(np.int64(0))  # a literal zero would be a type of its own
         for k in range(len(lr)):
             due = written < len(log.at) and log.at[written] == k
             if due:
-                _form(work)
-                _anchor(work)
+                for l in range(LANES):
+                    b = min(first + l, B - 1)
+                    if l < count:
+                        _form(given, work, carry, carry.start, b, l)
+                        for r in range(given.keys.shape[3]):
+                            for c in range(given.queries.shape[2]):
+                                log.weights[written, b, r, c] = carry.start[b, r, c]
+                    _anchor(given, work, carry, b, l)
             for i in range(n):
                 if not look(given, work.looks, state, steps.first + k, i):
                     return False
@@ -671,9 +671,8 @@ def _march(
                 store(work.looks.w, q, w)
                 pulled = fma(f, load(work.looks.part, q), mul(keep, load(work.pulled, q)))
                 store(work.pulled, q, pulled)
-        _form(work)
         for l in range(count):
-            copy_out(work, state.W[first + l], l)
+            _form(given, work, carry, state.W, first + l, l)
             _close(work, carry, first + l, l)
     return True
 
