@@ -59,7 +59,7 @@ def expect(value: Any, kind: type[T], name: str, *, make: str = "") -> T:
 def _one(kind: type) -> str:
     """The name of a class with its article."""
     name = kind.__name__
-    if name in ("Tokens", "Sentences", "Stages"):
+    if name in ("Tokens", "Sentences"):
         return name
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 

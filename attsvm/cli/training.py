@@ -220,8 +220,7 @@ def _check_sentences(data: Any, found: Any, *, ties: bool) -> None:
 
 def _train_sentences(asked: Mapping[str, Any], given: set[str], data: Any, **how: Any) -> Any:
     """The run that was asked for."""
-    from attsvm.next_token.training.outcome import SentenceRun
-    from attsvm.next_token.training.train import RATES, STEPS, train, two_stages
+    from attsvm.next_token.training.train import RATES, STEPS, SentenceRun, train, two_stages
 
     model, weights = asked["model"], asked["weights"]
     stage = 0 if model == "decoder" else 1
@@ -234,10 +233,8 @@ def _train_sentences(asked: Mapping[str, Any], given: set[str], data: Any, **how
         if model == "next-token" and asked["readout"] != "mass":
             number = STEPS[0] if asked["decoder_steps"] is None else asked["decoder_steps"]
             rates = asked["decoder_lr"], lr
-            both = two_stages(
-                data, steps=(number, steps), lr=rates, weights=(weights, weights), **how
-            )
-            return SentenceRun.of(both, data)
+            how |= {"lr": rates, "weights": (weights, weights)}
+            return two_stages(data, steps=(number, steps), **how)
         how |= {"weights": weights, "collocations": asked["add_collocations"]}
         path = train(data, model=model, lr=lr, steps=steps, **how)
     return SentenceRun.of(path, data, embedding=how["embedding"])

@@ -14,13 +14,7 @@ from matplotlib.lines import Line2D
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.errors import BadTokens
-from attsvm.next_token.training.outcome import (
-    SentenceOutcome,
-    SentenceRun,
-    excesses,
-    sentence_outcome,
-)
-from attsvm.next_token.training.train import Stages
+from attsvm.next_token.training.outcome import SentenceOutcome, excesses
 from attsvm.plotting import style
 from attsvm.plotting.style import Picture, finish, headline, sheet, step_axis
 from attsvm.theory import measures
@@ -311,11 +305,6 @@ class Curves:
     norm: Floats
     name: str = ""
     colour: str = style.MARGIN
-
-
-def stages_picture(both: Stages, *, look: str = "screen") -> Figure:
-    """The picture of both stages, each beside the solution of its own problem."""
-    return sentences_picture(sentence_outcome(SentenceRun.of(both, both.sentences)), look=look)
 
 
 def sentences_picture(found: SentenceOutcome, *, look: str = "screen") -> Figure:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.next_token.order import orders
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.training.train import SentenceObjective, decoder_of
+from attsvm.next_token.training.train import SentenceObjective, SentenceRun, decoder_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.convergence.proof import Blocked, ConvergenceProof, read_fields
@@ -47,9 +47,6 @@ from attsvm.theory.convergence.rows import (
 )
 from attsvm.training.losses import loss_of
 from attsvm.training.optimizers import RuleLike, optimizer_of
-
-if TYPE_CHECKING:
-    from attsvm.next_token.training.outcome import SentenceRun
 
 # The arrays of Sentences in a saved proof.
 _PARTS = ("words", "labels", "counts", "lines", "follows", "follow_counts")

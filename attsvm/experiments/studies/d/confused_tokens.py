@@ -25,7 +25,7 @@ from attsvm.experiments.study import (
 )
 from attsvm.next_token.order import KINDS
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.training.train import Stages, two_stages
+from attsvm.next_token.training.train import SentenceRun, two_stages
 from attsvm.next_token.unseen import PAIRS, answer_unseen, kinds_in_order
 
 # Small sets; the last token is in no sentence.
@@ -111,12 +111,12 @@ def _sums(one: ExactColumns) -> float:
     )
 
 
-def _add_reversal(rows: shared.LongTable, seed: int, stages: Stages) -> None:
+def _add_reversal(rows: shared.LongTable, seed: int, stages: SentenceRun) -> None:
     """The answer of the trained model on an unseen sentence, and the column while it trains."""
     words = np.array([[1, 3, 4]])  # a confused and an optimal token, and the query
     answer = answer_unseen(words, stages.W_ov, stages.W_kq, np.eye(6))
     rows.add(seed, {"answer": answer.output[0]})
-    path = stages.attention
+    path = stages.last
     rows.run(seed, path.steps, {f"token {x}": path.weights["W_kq"][:, 0, x, 4] for x in range(6)})
 
 

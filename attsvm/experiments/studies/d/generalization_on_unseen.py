@@ -59,7 +59,7 @@ def measure(group: Group) -> Parts:
         one = shared.ClosedSet(seed, length=6)
         rows.add(seed, one.facts | {"gap": one.W_kq.gap})
         stages = two_stages(one.data)
-        rows.add(seed, {"updates": stages.attention.steps[-1]})
+        rows.add(seed, {"updates": stages.last.steps[-1]})
         for when, W in {"t": stages.W_kq, "2t": shared.doubled(stages)}.items():
             for name, column in zip(GAPS, gaps(one.orders, W).T, strict=True):
                 rows.curve(seed, f"{name} at {when}", list(one.orders), column)

@@ -72,8 +72,8 @@ def measure(group: Group, data: str, trained: int) -> Parts:
             hand = sum(one.U.get(q) == COLUMNS[word] for q, word in enumerate(_WORDS))
             answers = _answers(stages.W_ov, later)
             rows.add(seed, {"as worked out": hand, "answers as printed": answers})
-            W = stages.attention.weights["W_kq"][:, 0, :, _WORDS.index("O")]
-            rows.run(seed, stages.attention.steps, dict(zip(_WORDS, W.T, strict=True)))
+            W = stages.last.weights["W_kq"][:, 0, :, _WORDS.index("O")]
+            rows.run(seed, stages.last.steps, dict(zip(_WORDS, W.T, strict=True)))
     return rows
 
 

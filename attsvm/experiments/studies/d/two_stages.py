@@ -25,8 +25,8 @@ def measure(group: Group, further: int, early: int) -> Parts:
         rows.add(seed, one.facts)
 
         stages = two_stages(data)
-        t, loss = stages.decoder.steps, stages.decoder.loss[:, 0]
-        U = stages.decoder.weights["W_ov"][:, 0]
+        before = stages.paths["W_ov"]
+        t, loss, U = before.steps, before.loss[:, 0], before.weights["W_ov"][:, 0]
         apart, size = shared.away(U, first), np.linalg.norm(U, axis=(1, 2))
         bounds = np.array([first.lower, first.upper])
         rows.add(seed, {
@@ -39,11 +39,11 @@ def measure(group: Group, further: int, early: int) -> Parts:
         })  # fmt: skip
         rows.run(seed, t, {"W_ov: L₀": loss, "‖W_ov‖": size})
 
-        t = stages.attention.steps
+        t = stages.last.steps
         more = train(data, model="next-token", head=stages.W_ov, lr=eta, steps=further,
                      init={"W_kq": stages.W_kq})  # fmt: skip
         whole = np.concatenate([t, t[-1] + more.steps[1:]])
-        runs = (stages.attention.weights["W_kq"][:, 0], more.weights["W_kq"][1:, 0])
+        runs = (stages.last.weights["W_kq"][:, 0], more.weights["W_kq"][1:, 0])
         W, end = np.concatenate(runs), len(t) - 1
         above, apart = shared.rises(data, stages.W_ov, W), shared.away(W, second)
         size = np.linalg.norm(W, axis=(1, 2))
