@@ -29,7 +29,6 @@ from attsvm.cli import (  # each adds its commands to the program
     solve,
     studies,
     sweep,
-    tour,
     train,
 )
 from attsvm.cli.options import Command, app
@@ -38,13 +37,13 @@ from attsvm.errors import AttsvmError, ConvergenceWarning
 
 __all__ = [
     "certify", "example", "fit", "hunt", "inspect", "main", "optima", "sentences",
-    "solve", "studies", "sweep", "tour", "train",
+    "solve", "studies", "sweep", "train",
 ]  # fmt: skip
 
 # The help page lists the commands by panel in this order.
 PANELS = {
     "Main commands": ("solve", "certify", "optima", "train", "sentences"),
-    "To try it out": ("example", "tour"),
+    "To try it out": ("example",),
     "Real networks": ("fit", "inspect"),
     "The papers' statements": ("list", "show", "reproduce", "report"),
     "Many instances": ("sweep", "hunt"),

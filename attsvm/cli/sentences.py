@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attsvm._utils.progress import working
-from attsvm.cli.options import check_figure, command
+from attsvm.cli.options import command
 from attsvm.cli.output import emit, facts, many, rows
 from attsvm.errors import BadTokens
 
@@ -30,9 +30,6 @@ def sentences_command(
     strip_punctuation: bool = False,
     shortest: int | None = None,
     query: str | None = None,
-    figure: Path | None = None,
-    style: str = "screen",
-    force: bool = False,
     json_: bool = False,
 ) -> None:
     """Whether sentences are realizable, and the order of tokens that training learns by query.
@@ -47,19 +44,14 @@ def sentences_command(
     query : TOKEN
         Show the order of this token in full.
 
-    Output
-    ------
-    figure : FILE
-        Draw the orders (.svg, .png or .pdf).
     """
     from attsvm.next_token.order import orders
     from attsvm.next_token.report import describe_sentences
-    from attsvm.next_token.text import read_text
+    from attsvm.next_token.text import read_sentences
 
-    check_figure(figure, style, force=force)
     start = time.perf_counter()
     with working(f"reading {file.name}"):
-        found = read_text(
+        data = read_sentences(
             file,
             collocations=collocations,
             vocabulary=vocabulary,
@@ -69,27 +61,15 @@ def sentences_command(
             strip=strip_punctuation,
             shortest=shortest,
         )
-    data = found.sentences
     with working(f"comparing the tokens of {data.size} sentences"):
         every = orders(data)
-        if figure is not None and not every:
-            raise BadTokens(f"{file} has no sentence, only collocations: there is nothing to draw")
         token = None if query is None else _find_query(query, data, every)
     with working(f"solving the problems of {len(every)} queries"):
-        report = describe_sentences(found, every, query=token)
-    if figure is not None:
-        from attsvm.plotting.hasse import draw_order, draw_orders
-
-        with working("drawing"):
-            if token is None:
-                draw_orders(every, data, figure, look=style)
-            else:
-                draw_order(every[token], data, figure, look=style)
+        report = describe_sentences(data, every, query=token)
     report = {
         "file": str(file),
         **report,
         "conclusion": conclude(report),
-        "figure": None if figure is None else str(figure),
         "seconds": time.perf_counter() - start,
     }
     emit(report, json_, *([] if json_ else _show(report)))
@@ -137,27 +117,18 @@ def _show(report: dict[str, Any]) -> list[Any]:
     for u, words in group_levels(report["solved"]["column"] or {}):
         more = f" and {len(words) - _LEVEL} more" if len(words) > _LEVEL else ""
         shown.append(f"{u:9.5f}  {', '.join(cut(word) for word in words[:_LEVEL])}{more}")
-    if report["figure"] is not None:
-        shown.append(f"figure: {plain(report['figure'])}")
     return [*shown, f"\nConclusion: {report['conclusion']}", "The terms: docs/glossary.md"]
 
 
 def _facts(report: dict[str, Any]) -> dict[str, Any]:
     """The file and what was found, a line each."""
-    made = "" if report["followers"] == "written" else f" ({report['followers']})"
     shown = {
         "sentences": f"{report['sentences']} ({report['distinct']} distinct)",
         "vocabulary": report["vocabulary"],
-        "collocations": f"{report['collocations']}{made}",
+        "collocations": report["collocations"],
         "queries": report["queries"],
-        "skipped": f"{report['skipped']} too short" if report["skipped"] else None,
+        "left out": ", ".join(f"{n} {what}" for what, n in report["left_out"].items() if n) or None,
     }
-    left = report["left_out"]
-    if any(left.values()):
-        shown["left out"] = (
-            f"{left['words']} words ({left['tokens']} times), {left['lines']} lines, "
-            f"{left['collocations']} collocations"
-        )
     shown["realizable"] = _say_realizable(report)
     shown["tokens by query"] = ", ".join(f"{n} {kind}" for kind, n in report["kinds"].items())
     rare, lacking = report["exceptions"], report["unclosed"]

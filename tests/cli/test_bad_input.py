@@ -240,7 +240,3 @@ def test_optima_refuses(run, good, words, said):
 def test_example_refuses(run, tmp_path, words, said):
     refused(run("example", *words.split()), *said)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_tour_needs_a_folder(run, good):
-    refused(run("tour", "--out", good), "good.npz")

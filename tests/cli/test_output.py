@@ -150,21 +150,6 @@ def test_optima_prints_a_table(run, separable):
     assert len(listed["list"]) == 2 and listed["feasible"] == 9
 
 
-def test_tour(run, tmp_path):
-    done = run("tour", "--out", tmp_path / "tour", "--json")
-    assert done.code == 0 and done.err == ""
-    rows = done.report["rows"]
-    assert {row["norm"] for row in rows} >= {"frobenius", "nuclear", "spectral", "max", "l1"}
-    assert all(row["exact"] and 0 < row["lower"] <= row["upper"] for row in rows)
-    assert {path.name for path in (tmp_path / "tour").iterdir()} == {"tour.svg", "tour.png"}
-
-
-def test_tour_table(run, tmp_path):
-    done = run("tour", "--out", tmp_path / "tour")
-    assert done.code == 0
-    assert "nuclear" in done.out and "holds" in done.out and "tour.svg" in done.out
-
-
 def test_version(run):
     assert run("--version").out == f"attsvm {__version__}\n"
 

@@ -221,7 +221,7 @@ def hunt(
     finally:
         save()
     if place is not None:
-        _write(place, made, statement if isinstance(statement, str) else made.name, known)
+        _write(place, statement if isinstance(statement, str) else made.name, known)
     return known
 
 
@@ -256,17 +256,12 @@ def found_from(statement: Statement, first: Drawn) -> FoundInstance:
 # ---------------------------------------------------------------- the folder
 
 
-def _write(place: Path, statement: Statement, reference: str, known: Hunt) -> None:
-    """Write what was found as arrays, as Python and as a picture."""
-    from attsvm.plotting.studies import draw_hunt
-
-    shown: dict[str, Any] = {}
+def _write(place: Path, reference: str, known: Hunt) -> None:
+    """Write what was found as arrays and as Python."""
     if known.found is not None:
         shown = dict(known.found.instance.arrays)
         write_arrays(place / "instance.npz", _problem_file(shown), force=True)
         write_text(place / "instance.py", _script(reference, shown))
-    for kind in ("svg", "png"):
-        draw_hunt(place / f"figure.{kind}", shown, known.rises, title=statement.title)
 
 
 def _problem_file(found: dict[str, Any]) -> dict[str, Any]:
