@@ -48,6 +48,13 @@ def shown(value: Any) -> str:
     return _one(type(value))
 
 
+def escaped(text: str) -> str:
+    """The text with escapes for what a terminal would obey or cannot show."""
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
+
+
 def expect(value: Any, kind: type[T], name: str, *, make: str = "") -> T:
     """The value as it is; raises BadTokens unless it is one of this kind. make: how to get one."""
     if isinstance(value, kind):

@@ -200,14 +200,6 @@ app = typer.Typer(
 )
 
 
-def option(name: str, metavar: str | None, help: str, panel: str | None = None, **more: Any) -> Any:
-    """An option of a command that declares its parameters one by one."""
-    return typer.Option(name, metavar=metavar, help=help, rich_help_panel=panel, **more)
-
-
-Json = Annotated[bool, option("--json", None, "One JSON object on standard output.", "Output")]
-
-
 def completed(*names: str) -> Callable[[str], list[str]]:
     """A function that completes the beginning of one of these names."""
 

@@ -173,7 +173,7 @@ def test_long_lists_are_cut_for_a_reader(run, text):
     file = text("\n".join(lines))
     done = run("sentences", file)
     assert done.out.count("no-optimal: line") == 5 and "no-optimal: 35 more" in done.out
-    assert "the 15 queries with most tokens of 40" in done.out
+    assert "25 more queries" in done.out
     report = run("sentences", file, "--json").report
     assert len(report["reasons"]) == 20 and report["faults"]["no-optimal"] == 40
     assert len(report["orders"]) == 40
@@ -225,7 +225,7 @@ def test_the_problems_are_solved_in_the_report(run, tmp_path):
     assert report["column"] == pytest.approx({"0": 1 / 3, "1": 1 / 3, "2": -2 / 3}, rel=1e-9)
     assert report["finite"]["components"] == 1 and report["finite"]["sentences"] == 2
     shown = run("sentences", file, "--query", "2").out
-    assert "0.33333  0, 1" in shown and "finite part" in shown
+    assert "0.33333  1" in shown and "infimum of the loss" in shown
 
 
 PROSE = (
@@ -278,7 +278,7 @@ def test_prose(run, text):
     report = run("sentences", file, "--prose", "--lower", "--strip-punctuation", "--json").report
     assert (report["sentences"], report["left_out"]["skipped"]) == (4, 1)
     done = run("sentences", file, "--prose", "--shortest", 7)
-    assert "2 (2 distinct)" in done.out and "3 too short" in done.out and "(bigrams)" in done.out
+    assert "2 (2 distinct)" in done.out and "3 skipped" in done.out
     refused(run("sentences", text("one two\nthree"), "--prose"), "no sentence of", "any of its 3")
     refused(run("sentences", text("one.\n"), "--prose"), "no sentence of 3 or more tokens")
     refused(run("sentences", text("one\n")), "--prose", "--shortest 2")
