@@ -143,7 +143,7 @@ def basin(
     norms = _least_norms(made, rows, axis, cosines)
 
     def inside(W: Floats) -> bool:
-        c, R = theorems.cone_of(axis, np.ldexp(W, -whole_log2(unit)))
+        c, R = axis.locate(np.ldexp(W, -whole_log2(unit)))
         return bool(((cosines <= c) & (norms <= R)).any())
 
     return Basin(
