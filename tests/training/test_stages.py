@@ -12,7 +12,6 @@ from attsvm.next_token.infimum import excess, infima
 from attsvm.next_token.order import orders
 from attsvm.next_token.problems import solve_attention, solve_decoder
 from attsvm.next_token.training import train as sentence_task
-from attsvm.plotting.training import Curves, draw_row
 from attsvm.theory.measures import correlation
 
 
@@ -118,10 +117,6 @@ def test_six_panels(data, stages):
         f"{name}: {what}" for name in ("W_ov", "W_kq") for what in ("loss", "direction", "norm")
     ]
     assert figure.axes[0].get_yscale() == "log" and figure.axes[4].get_xscale() == "log"
-    loss = stages.decoder.loss
-    draw_row(
-        figure.axes[:3], Curves(stages.decoder.steps, loss, 0 * loss, loss), matrix="W", loss=""
-    )
     assert "exact" in figure.axes[1].texts[-1].get_text()  # nothing to draw: it is said
 
 
