@@ -38,11 +38,9 @@ NAMES: dict[str, tuple[str, ...]] = {
     "schedules": ("constant", "sqrt"),
     "norms": ("frobenius", "nuclear", "spectral", "max", "l1", "lP"),
     "readouts": ("softmax", "mass"),
-    "weights": ("empirical", "uniform"),
-    "embeddings": ("orthonormal", "normal"),
     "styles": ("screen", "paper"),
     "examples": (*EXAMPLES, *SENTENCES, *TEXTS),
-    "problems": ("selection", "labels", "relaxed", "finite", "any"),
+    "problems": ("selection", "labels", "relaxed", "finite"),
 }
 PROBLEMS, SENTENCE_MODELS = NAMES["problems"], NAMES["sentence_models"]
 
