@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Bools, Floats, Ints, detached, numbers
+from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.expected import positive
 from attsvm._utils.interval import Interval, up
 from attsvm._utils.memory import require
 from attsvm.certificate import Certificate
@@ -32,8 +33,8 @@ from attsvm.problem.tokens import Tokens
 from attsvm.theory.convergence.proof import Blocked, ConvergenceProof, read_fields
 from attsvm.theory.convergence.prover import (
     Geometry,
-    PowerProver,
     Prover,
+    check_W,
     covered_step,
     covered_steps,
 )
@@ -105,10 +106,11 @@ class SentenceProof(ConvergenceProof):
         return fields | {"objective": objective}
 
 
-class _OfSentences(Prover):
-    """What a prover does differently for sentences."""
+@dataclass(frozen=True, eq=False)
+class SentenceProver(Prover):
+    """Proofs for W_kq under gradient or mirror descent."""
 
-    objective: Any
+    objective: Any = None
 
     def rows_for(self, alpha: Ints) -> Rows:
         """The rows of one kept token per sentence, given by its place."""
@@ -144,20 +146,6 @@ class _OfSentences(Prover):
         return SentenceProof(**vars(made) | own)
 
 
-@dataclass(frozen=True, eq=False)
-class SentenceProver(_OfSentences, Prover):
-    """Proofs for W_kq under gradient descent, plain or normalized."""
-
-    objective: Any = None
-
-
-@dataclass(frozen=True, eq=False)
-class SentencePowerProver(_OfSentences, PowerProver):
-    """Proofs for W_kq under mirror descent."""
-
-    objective: Any = None
-
-
 def proof_of_convergence(
     sentences: Sentences,
     W: Any,
@@ -180,16 +168,12 @@ def proof_of_convergence(
     """
     if not isinstance(sentences, Sentences):
         raise BadTokens("a proof of convergence on sentences needs Sentences: Sentences.of(lines)")
-    if not (isinstance(lr, int | float | np.floating) and 0 < float(lr) < np.inf):
-        raise Unsupported(f"lr is {lr!r}: a proof needs a positive step")
+    size = positive(lr, "lr")
     objective = SentenceObjective.of(
         sentences, "next-token", head=head, embedding=embedding, readout=readout, weights=weights
     )
-    d = objective.E.shape[1]
-    array = numbers(detached(W), "W").astype(np.float64)
-    if array.shape != (d, d) or not np.isfinite(array).all():
-        raise BadTokens(f"W has shape {np.shape(W)}; it must be ({d}, {d}) and finite")
-    return _prover(objective, optimizer, float(lr)).prove(np.ascontiguousarray(array))
+    made = _prover(objective, optimizer, size)
+    return made.prove(check_W(made.tokens, W))
 
 
 def proof_of_run(run: SentenceRun) -> ConvergenceProof | None:
@@ -215,9 +199,7 @@ def _prover(objective: SentenceObjective, optimizer: RuleLike, lr: float) -> Pro
     tokens = sentence_tokens(objective)
     head = np.empty((0, 0)) if objective.mass else decoder_of(objective.head, objective.E)
     loss = loss_of("logistic")
-    if p == 2:
-        return SentenceProver(tokens, head, loss, made.name, lr, plain, objective=objective)
-    return SentencePowerProver(tokens, head, loss, made.name, lr, plain, p=p, objective=objective)
+    return SentenceProver(tokens, head, loss, made.name, lr, plain, p=p, objective=objective)
 
 
 def sentence_tokens(objective: SentenceObjective) -> Tokens:

@@ -2,9 +2,8 @@
 
 Rows and active sets depend on the selection alone and are kept; a proof for another W of the same
 run costs a few milliseconds. `Prover` has the tube, the cone and the loss level of gradient
-descent, `PowerProver` the power cone of mirror descent; `prover_for` chooses between them. Where
-there is no proof, `Blocked` says what blocks it: a row without margin, a row that pulls the wrong
-way, the step, or an inequality.
+descent, and the power cone of mirror descent (p ≠ 2). Where there is no proof, `Blocked` says what
+blocks it: a row without margin, a row that pulls the wrong way, the step, or an inequality.
 
 `proof_of_convergence` proves one W; `proved_since` finds the first record of a run with a proof,
 and `until_proved` is a stop for `train`. A run is covered where its model has W as its one block
@@ -65,6 +64,10 @@ from attsvm.training.path import Path, pulled_back, recorded
 COVERED = 1e6
 # Beyond this many products of rows with tight rows a proof would take minutes and gigabytes.
 LARGEST = 8e6
+# Multipliers of rows that score more, below this share of all, are left out of μ.
+_SMALL = 1e-6
+# Exponents whose constants are well known in floats.
+POWERS = (1.001, 1000.0)
 # Steps tried for the longest one.
 _TRIALS = 40
 # The share of the largest multiplier from which a row counts as a tight one, at first.
@@ -88,7 +91,8 @@ class Geometry:
 class Prover:
     """Proofs for W of one instance: tokens, head v (d,), loss, and the steps.
 
-    plain: steps are lr times the gradient; otherwise each has length at most lr, and `steady` says
+    p: the exponent of mirror descent, 2 for gradient descent. plain: steps (of the dual variable)
+    are lr times the gradient; otherwise each has length (dual norm) at most lr, and `steady` says
     that each has just this length. solved: certificates of the tokens' selections, where some are
     known already.
     """
@@ -153,7 +157,8 @@ class Prover:
             return Geometry(blocked=Blocked(str(error)))
         if certificate.W is None:
             return Geometry(rows, blocked=Blocked(certificate.message))
-        return self._axis_of(rows, certificate, certificate.W)
+        own = self._axis_of if self.p == 2 else self._power_axis_of
+        return own(rows, certificate, certificate.W)
 
     def _axis_of(self, rows: Rows, certificate: Certificate, W: Floats) -> Geometry:
         """The geometry of a selection whose problem has this solution W."""
@@ -178,9 +183,23 @@ class Prover:
         direction = np.ldexp(solution, whole_log2(rows.unit))
         return Geometry(rows, ConeAxis.exact(rows, active), None, direction, active, frame)
 
+    def _power_axis_of(self, rows: Rows, certificate: Certificate, W: Floats) -> Geometry:
+        """The same for the power cone."""
+        lam = self.multipliers_for(rows, certificate)
+        lam = np.where(lam > 1e-14 * lam.max(initial=0.0), lam, 0.0)
+        wrong = ~(rows.pull.limit.lo > 0)
+        lam = np.where(wrong & (lam < _SMALL * lam.sum()), 0.0, lam)
+        if (lam[wrong] > 0).any():
+            k = int(np.where(wrong, lam, -1.0).argmax())
+            return Geometry(rows, None, Blocked(not_good(rows, k), rows.name(k)), W)
+        axis = PowerAxis.near(rows, np.ldexp(W, -whole_log2(rows.unit)), lam, self.p)
+        return Geometry(rows, axis, None if axis is not None else Blocked(certificate.message), W)
+
     @property
     def theorems(self) -> dict[Theorem, Callable[[Floats, Geometry], dict[str, Any] | None]]:
         """What may prove a W, scaled to the rows, in the order in which it is tried."""
+        if self.p != 2:
+            return {"power cone": self._cone}
         own: dict[Theorem, Any] = {"tube": self._tube, "cone": self._cone}
         return own | {"level": self._level} if self.plain else own
 
@@ -204,7 +223,8 @@ class Prover:
                     found = by(scaled, at)
             if found is None:
                 none = Blocked("no inequality holds")
-                found = {"blocked": self._blocked(scaled, at) if explain else none}
+                why = self._blocked if self.p == 2 else self._power_blocked
+                found = {"blocked": why(scaled, at) if explain else none}
         return self._made(W, alpha, at, found)
 
     def _made(
@@ -378,57 +398,7 @@ class Prover:
         asked, had = found.need[j] * rows.unit**2, found.D[j] ** 2 * rows.unit**2
         return Blocked(f"the tube needs D² ≥ {asked:.3g} where D² = {had:.3g}")
 
-
-def whole_log2(unit: float) -> int:
-    """The k of a power of two 2^k."""
-    return math.frexp(unit)[1] - 1
-
-
-def _axis_witness(rows: Rows, at: Geometry) -> dict[str, Any]:
-    """The rows with multipliers that give the direction, and the axis unless it is exact."""
-    axis = at.axis
-    if axis is None:
-        return {}
-    held = axis.mu.hi > 0
-    exact = at.active is not None
-    return {
-        "exact": exact,
-        "tight": rows.names(held.nonzero()[0]),
-        "mu": axis.mu.mid[held],
-        "axis": np.empty((0, 0))
-        if exact
-        else np.ldexp(Interval.of(axis.W).mid, whole_log2(rows.unit)),
-    }
-
-
-# Multipliers of rows that score more, below this share of all, are left out of μ.
-_SMALL = 1e-6
-# Exponents whose constants are well known in floats.
-POWERS = (1.001, 1000.0)
-
-
-class PowerProver(Prover):
-    """Proofs for W of one instance under mirror descent with exponent p.
-
-    plain: the step in the dual variable is lr times the gradient; otherwise it has dual norm lr.
-    """
-
-    def _axis_of(self, rows: Rows, certificate: Certificate, W: Floats) -> Geometry:
-        lam = self.multipliers_for(rows, certificate)
-        lam = np.where(lam > 1e-14 * lam.max(initial=0.0), lam, 0.0)
-        wrong = ~(rows.pull.limit.lo > 0)
-        lam = np.where(wrong & (lam < _SMALL * lam.sum()), 0.0, lam)
-        if (lam[wrong] > 0).any():
-            k = int(np.where(wrong, lam, -1.0).argmax())
-            return Geometry(rows, None, Blocked(not_good(rows, k), rows.name(k)), W)
-        axis = PowerAxis.near(rows, np.ldexp(W, -whole_log2(rows.unit)), lam, self.p)
-        return Geometry(rows, axis, None if axis is not None else Blocked(certificate.message), W)
-
-    @property
-    def theorems(self) -> dict[Theorem, Callable[[Floats, Geometry], dict[str, Any] | None]]:
-        return {"power cone": self._cone}
-
-    def _blocked(self, W: Floats, at: Geometry) -> Blocked:
+    def _power_blocked(self, W: Floats, at: Geometry) -> Blocked:
         """Why no cone holds: W is far, a row has no margin or scores more, or the inequality."""
         found = self._measured(W, at)
         if found is None:
@@ -458,6 +428,28 @@ class PowerProver(Prover):
         )
 
 
+def whole_log2(unit: float) -> int:
+    """The k of a power of two 2^k."""
+    return math.frexp(unit)[1] - 1
+
+
+def _axis_witness(rows: Rows, at: Geometry) -> dict[str, Any]:
+    """The rows with multipliers that give the direction, and the axis unless it is exact."""
+    axis = at.axis
+    if axis is None:
+        return {}
+    held = axis.mu.hi > 0
+    exact = at.active is not None
+    return {
+        "exact": exact,
+        "tight": rows.names(held.nonzero()[0]),
+        "mu": axis.mu.mid[held],
+        "axis": np.empty((0, 0))
+        if exact
+        else np.ldexp(Interval.of(axis.W).mid, whole_log2(rows.unit)),
+    }
+
+
 def covered_steps(optimizer: Optimizer) -> tuple[float, bool]:
     """(P, plain) of an optimizer whose steps are those that the theorems are about: lr times the
     gradient (plain) or of dual length lr, in the dual variable of ‖x‖_P^P/P.
@@ -485,8 +477,7 @@ def prover_for(
 ) -> Prover:
     """The Prover of an optimizer; raises Unsupported where no theorem covers it."""
     p, plain = covered_steps(optimizer)
-    made = Prover if p == 2 else PowerProver
-    return made(tokens, head, loss, optimizer.name, lr, plain, steady, p=p)
+    return Prover(tokens, head, loss, optimizer.name, lr, plain, steady, p=p)
 
 
 def proof_of_convergence(
@@ -530,7 +521,7 @@ def check_W(tokens: Tokens, W: Any) -> Floats:
     if array.ndim == 1 and shape[1] == 1:
         array = array[:, None]
     if array.shape != shape:
-        raise BadTokens(f"W has shape {np.shape(W)}; these tokens need {shape}")
+        raise BadTokens(f"W has shape {np.shape(W)}; it must be {shape}")
     if not np.isfinite(array).all():
         raise BadTokens("W is not finite")
     return np.ascontiguousarray(array)
