@@ -57,6 +57,14 @@ for _command in app.registered_commands:
 # The parser's own errors: click's, or those of the copy inside typer.
 ParseError: type[Exception] = typer.BadParameter.__mro__[2]
 
+# Options and commands of 0.2, and what takes their place.
+RENAMED = {
+    "--rule": "the option --rule is now called --optimizer",
+    "--instances": "the option --instances is now called --seeds",
+    "--from": "the option --from is gone: give FILE.py, or FILE.py:NAME, in place of an id",
+    "bench": "the command bench is gone: run python -m benchmarks in a clone of attsvm",
+}
+
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -118,6 +126,9 @@ def _run(words: Sequence[str]) -> NoReturn:
             emit({"status": status, "message": str(error)}, True)
         stop(error, error.exit_code)
     except ParseError as error:
+        old = getattr(error, "option_name", words[0])
+        if old in RENAMED:
+            stop(RENAMED[old], 2)
         stop(f"{error.format_message().rstrip('.')}; see attsvm --help", 2)  # type: ignore[attr-defined]
     except (typer.Abort, KeyboardInterrupt):
         stop("stopped", 130)

@@ -238,3 +238,15 @@ def test_optima_refuses(run, good, words, said):
 def test_example_refuses(run, tmp_path, words, said):
     refused(run("example", *words.split()), *said)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("train", "x.npz", "--rule", "gd"), ("reproduce", "--instances", "5"), ("bench",)],
+    ids=lambda words: words[-2] if len(words) > 1 else words[0],
+)
+def test_options_and_commands_of_old_name_the_new_ones(run, words):
+    done = run(*words)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("attsvm: the ") and done.err.count("\n") == 1
+    assert any(new in done.err for new in ("--optimizer", "--seeds", "python -m benchmarks"))
