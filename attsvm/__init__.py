@@ -1,6 +1,7 @@
-"""attsvm: which tokens softmax attention selects, and how surely.
+"""attsvm: which tokens softmax attention selects, with certificates.
 
-The max-margin problems behind one-layer attention, solved fast and certified.
+One-layer attention is trained exactly, and the max-margin problems that it converges to are solved
+and certified.
 """
 
 from __future__ import annotations
@@ -91,13 +92,13 @@ _MODULES = {
 }
 
 __all__ = [
-    # What is asked.
+    # Problems.
     "Tokens",
     "Selection",
     "Problem",
     "Stack",
     "relaxed",
-    # What is proved.
+    # Solutions.
     "solve",
     "solve_many",
     "solve_sets",
@@ -106,7 +107,7 @@ __all__ = [
     "Check",
     "Tight",
     "SetChoice",
-    # What training does.
+    # Training.
     "train",
     "Path",
     "outcome",
@@ -117,7 +118,7 @@ __all__ = [
     "ConvergenceProof",
     "basin",
     "Basin",
-    # What theory says of it.
+    # Theory.
     "predict",
     "Limit",
     "optimality",
@@ -136,7 +137,7 @@ __all__ = [
     "read_sentences",
     "embedding_of",
     "two_stages",
-    # What may be one's own.
+    # Extension points.
     "Norm",
     "norm_of",
     "Solver",
@@ -145,7 +146,7 @@ __all__ = [
     "Model",
     "Head",
     "Loss",
-    # What goes wrong.
+    # Errors.
     "AttsvmError",
     "BadSelection",
     "BadTokens",

@@ -2,7 +2,7 @@
 Is this statement true?
 =======================
 
-A statement of one's own, hunted: by its premises, and by a number that is positive where it breaks.
+A custom statement is searched: it has premises, and a number that is positive where it breaks.
 
 Taking a token away takes rows away from the problem, so the solution can only grow shorter. Does it
 move? If the token is not tight it does not: that is true, and the search finds nothing. Without

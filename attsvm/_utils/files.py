@@ -75,7 +75,7 @@ def check_out(path: Path, *, force: bool = False) -> None:
     """Nothing; an error when a result cannot be written to `path`."""
     force = flag(force, "force")
     if path.is_dir():
-        raise BadTokens(f"{path} is a folder; give the name of an .npz file")
+        raise BadTokens(f"{path} is a folder; give the name of a file")
     if path.exists() and not force:
         raise BadTokens(f"{path} exists; give another name, or --force to replace it")
     if not path.parent.is_dir():

@@ -25,6 +25,7 @@ from attsvm.cli import (  # each adds its commands to the program
     hunt,
     inspect,
     optima,
+    play,
     sentences,
     solve,
     studies,
@@ -36,14 +37,14 @@ from attsvm.cli.output import emit, stop
 from attsvm.errors import AttsvmError, ConvergenceWarning
 
 __all__ = [
-    "certify", "example", "fit", "hunt", "inspect", "main", "optima", "sentences",
+    "certify", "example", "fit", "hunt", "inspect", "main", "optima", "play", "sentences",
     "solve", "studies", "sweep", "train",
 ]  # fmt: skip
 
 # The help page lists the commands by panel in this order.
 PANELS = {
     "Main commands": ("solve", "certify", "optima", "train", "sentences"),
-    "To try it out": ("example",),
+    "To try it out": ("example", "play"),
     "Real networks": ("fit", "inspect"),
     "The papers' statements": ("list", "show", "reproduce", "report"),
     "Many instances": ("sweep", "hunt"),

@@ -135,7 +135,7 @@ def _facts(report: dict[str, Any]) -> dict[str, Any]:
             f"{name} {matrix}": solved[name] and solved[name]["message"]
             for name, matrix in (("attention", "W_kq"), ("decoder", "W_ov"))
         },
-        "infimum of the loss": f"{finite['infimum']:.6g} (entropy {finite['entropy']:.6g})"
+        "infimum": f"{finite['infimum']:.6g} (entropy {finite['entropy']:.6g})"
         if finite["components"]
         else None,
     }

@@ -225,7 +225,7 @@ def test_the_problems_are_solved_in_the_report(run, tmp_path):
     assert report["column"] == pytest.approx({"0": 1 / 3, "1": 1 / 3, "2": -2 / 3}, rel=1e-9)
     assert report["finite"]["components"] == 1 and report["finite"]["sentences"] == 2
     shown = run("sentences", file, "--query", "2").out
-    assert "0.33333  1" in shown and "infimum of the loss" in shown
+    assert "0.33333  1" in shown and "infimum" in shown
 
 
 PROSE = (

@@ -24,7 +24,7 @@ __all__ = ["ENGINES", "Engine", "ExecutorConfig", "Failure", "engine_of", "map_t
 
 
 def engine_of(wanted: str | Engine | Executor, asked: ExecutorConfig | None = None) -> Engine:
-    """The engine of this name, or the one round an executor of one's own, which stays open.
+    """The engine of this name, or the one round an executor given by the user, which stays open.
 
     >>> engine_of("here").name
     'here'

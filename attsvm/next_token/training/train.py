@@ -363,7 +363,7 @@ class SentenceRun(Result):
         """
         if isinstance(path, SentenceRun):
             head, embedding, path = path.objective.head, path.E, path.last
-        config = expect(path, Path, "path", make="train(sentences, …) gives one").config
+        config = expect(path, Path, "run", make="train(sentences, …) gives one").config
         form = sentence_model_of(config["model"])
         asked = {key: config[key] for key in ("model", "readout", "weights", "collocations")}
         objective = SentenceObjective.of(
