@@ -155,14 +155,16 @@ _NAME = 40
 
 
 def comparison_picture(found: Comparison, *, look: str = "screen") -> Figure:
-    """A panel per norm with a curve per run.
+    """A panel per norm and one for the direction; a curve per run.
 
-    In each norm the runs whose limit theory places there are drawn thick: these should reach 0.
+    In each norm the runs whose limit theory places there are drawn thick: these should reach 0. The
+    direction is drawn of runs whose limit is unique, and its panel left out where there is none.
     """
     names = [name if len(name) <= _NAME else name[: _NAME - 1] + "…" for name in found.names]
     shown = [(k, run, run.path) for k, run in enumerate(found.runs) if run.path is not None]
     last = max((int(path.steps[-1]) for _, _, path in shown), default=1)
-    count = len(found.norms)
+    unique = [(k, run, path) for k, run, path in shown if _has_direction(run)]
+    count = len(found.norms) + bool(unique)
     across = 2 if look == "paper" else 3 if count in (3, 5, 6) else 4
     rows = -(-count // across)
     with style.styled(look):
@@ -173,25 +175,46 @@ def comparison_picture(found: Comparison, *, look: str = "screen") -> Figure:
         axes = figure.subplots(rows, across, squeeze=False).ravel().tolist()
         for spare in axes[count:]:
             spare.remove()
-        for place, (ax, norm) in enumerate(zip(axes, found.norms, strict=False)):
-            least = 0.1
+        axes = axes[:count]
+        for ax, norm in zip(axes, found.norms, strict=False):
             for k, run, path in shown:
-                apart, wide = np.maximum(1 - run.shares[norm], _FLOOR), 1 + (run.norm == norm)
-                line = {"linewidth": style.LINE * wide, "zorder": 1 + wide, **style.curve(k)}
-                ax.plot(path.steps, apart, **line)
-                least = min(least, float(np.nanmin(apart, initial=least)))
-            ax.set(title=f"{norm} norm", ylabel="1 − margin share", yscale="log")
-            ax.set_ylim(max(0.6 * least, _FLOOR), 2.0)
+                wide = 2.0 if run.norm == norm else 1.1
+                _distance(ax, path, run.shares[norm], k, wide)
+            _label(ax, f"{norm} norm", "1 − margin share")
+        for k, run, path in unique:
+            _distance(axes[len(found.norms)], path, run.correlation, k, 1.4)
+        if unique:
+            _label(axes[len(found.norms)], "Own limit", "1 − correlation")
+        for k, ax in enumerate(axes):
             step_axis(ax, last)
             if look == "paper":  # few numbers, so that they stand apart
                 powers = range(int(np.log10(max(last, 1))) + 1)
                 ax.set_xticks([10**p for p in powers if p % 2 == 0 or last < 1000])
-            if place + across < count:
+            if k + across < count:
                 ax.set_xlabel("")
         _legend(figure, [(k, run) for k, run, _ in shown], names, look)
         if look == "screen":
-            headline(figure, f"{len(shown)} runs of {last:,} steps")
+            headline(figure, _comparison_headline(found))
         return finish(figure, look)
+
+
+def _has_direction(run: ComparedRun) -> bool:
+    """Whether the limit of a run has one direction, from which the run can be apart."""
+    best = None if run.outcome is None else run.outcome.certificate
+    one = best is not None and bool(np.isfinite(best.norm.ball(1.0, 1.0)))
+    return one and bool(np.isfinite(run.correlation).any())
+
+
+def _distance(ax: Axes, path: Path, share: Floats, k: int, wide: float) -> None:
+    """The line 1 − share along a run."""
+    apart = np.maximum(1 - share, _FLOOR)
+    ax.plot(path.steps, apart, linewidth=style.LINE * wide, zorder=1 + wide, **style.curve(k))
+
+
+def _label(ax: Axes, title: str, what: str) -> None:
+    """Name a panel of distances, on a logarithmic axis that goes down to the least of them."""
+    least = min((float(np.nanmin(line.get_ydata(), initial=0.1)) for line in ax.lines), default=0.1)
+    ax.set(title=title, ylabel=what, yscale="log", ylim=(max(0.6 * least, _FLOOR), 2.0))
 
 
 def _legend(
@@ -209,6 +232,22 @@ def _legend(
         columns = 2 if max(map(len, labels)) < 20 else 1
     figure.legend(lines, labels, loc="outside lower left", ncols=columns, frameon=False,
                   handlelength=2.6, columnspacing=1.2, title=title, alignment="left")  # fmt: skip
+
+
+def _comparison_headline(found: Comparison) -> str:
+    """What the runs have in common, and how many there are."""
+    first = found.trained[0]
+    kept = [
+        word
+        for word, values in (
+            (first.model, {run.model for run in found.runs}),
+            (first.optimizer, {run.optimizer for run in found.runs}),
+            (f"lr {first.lr:g}", {run.lr for run in found.runs}),
+        )
+        if len(values) == 1
+    ]
+    steps = max(int(run.path.steps[-1]) for run in found.trained if run.path is not None)
+    return ", ".join([*kept, f"{len(found.trained)} runs of {steps:,} steps"])
 
 
 # Distances of sentences below this are rounding: they are named, not drawn.

@@ -50,7 +50,8 @@ class ComparedRun(Result):
     path and outcome: as `train` and `outcome` give them, None where the optimizer cannot train the
     model; then `refused` says why. shares: along the run (R,), the certified share of the best
     margin of its own selection in each norm; nan where there is none.
-    proved: the first record from which the run is proved to converge.
+    correlation (R,): with the solution in the norm of the predicted limit. proved: the first record
+    from which the run is proved to converge.
     """
 
     model: str
@@ -59,6 +60,7 @@ class ComparedRun(Result):
     path: Path | None = None
     outcome: Outcome | None = None
     shares: dict[str, Floats] = field(default_factory=dict)
+    correlation: Floats = field(default_factory=lambda: np.empty(0))
     proved: Since | None = None
     refused: str = ""
 
@@ -158,7 +160,7 @@ class Comparison(Table):
         }  # fmt: skip
 
     def plot(self, *, style: str = "screen") -> Figure:
-        """How far each run is from the best margin in every norm.
+        """How far each run is from the best margin in every norm, from its limit, and its proof.
 
         style: "screen", or "paper" for a column.
         """
@@ -393,7 +395,8 @@ def _measure(
 ) -> ComparedRun:
     """One run compared with the best margin of its own selection, in each norm."""
     W, best = path.matrices()[:, 0], end.certificate
-    shares, since = dict.fromkeys(norms, np.full(len(path.steps), np.nan)), None
+    direction = np.full(len(path.steps), np.nan)
+    shares, since = dict.fromkeys(norms, direction), None
     keep = Selection.of(tokens, end.selection)
     problem = None if best is None else best.problem
     if problem is None and (tokens.present() & ~keep.kept).any():
@@ -408,7 +411,9 @@ def _measure(
                 solved[key] = best if best is not None and same else solve(problem, name)
             if solved[key].W is not None:
                 shares[name] = np.asarray(measures.margin_share(W, solved[key]))
+        if best is not None and best.W is not None:
+            direction = np.asarray(measures.correlation(W, best))
         if end.proof is not None and end.proof.proved:
             since = proved_since(path, tokens, head)
     model, optimizer, lr = (path.config[name] for name in ("model", "optimizer", "lr"))
-    return ComparedRun(model, optimizer, float(lr), path, end, shares, since)
+    return ComparedRun(model, optimizer, float(lr), path, end, shares, direction, since)

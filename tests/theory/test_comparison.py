@@ -34,7 +34,7 @@ def test_each_run_is_what_it_would_be_alone(six):
             assert np.array_equal(mine[name], other[name], equal_nan=mine[name].dtype.kind == "f")
         end = attsvm.outcome(alone, tokens, v)
         assert end.state == run.outcome.state
-        assert end.correlation == run.outcome.correlation
+        assert end.correlation == run.outcome.correlation == run.correlation[-1]
         assert end.margin_share == run.outcome.margin_share == run.last[run.norm]
         if end.proof is None or not end.proof.proved:
             assert run.proved is None
