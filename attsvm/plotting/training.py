@@ -20,7 +20,7 @@ from attsvm.theory import measures
 from attsvm.theory.comparison import ComparedRun, Comparison
 from attsvm.theory.convergence.prover import Since
 from attsvm.theory.measures import bregman
-from attsvm.theory.outcome import Outcome
+from attsvm.theory.outcome import DECIDED, Outcome
 from attsvm.training.path import Path
 
 # Distances below this are rounding.
@@ -38,7 +38,7 @@ def path_picture(
 ) -> Figure:
     """The picture of one instance's path, with the outcome of the run where it is given.
 
-    On top: the state that the run has reached; in print it is left to the caption.
+    On top: the state that the run has reached, and since when; in print it is left to the caption.
     Left: the loss, and the norm of the gradient in powers of ten. Middle: attention on the top
     token of each input, with the last change of the selection. Right: distance of direction and of
     margin from the predicted limit; without an outcome the norms of the blocks.
@@ -61,21 +61,35 @@ def path_picture(
         for ax in axes:
             step_axis(ax, int(path.steps[-1]))
         if found is not None:
-            _mark_state(figure, axes, path, found, proved)
+            _mark_state(figure, axes, path, found, instance, proved)
     return finish(figure, look)
 
 
 def _mark_state(
-    figure: Picture, axes: Any, path: Path, found: Outcome, proved: Since | None
+    figure: Picture, axes: Any, path: Path, found: Outcome, b: int, proved: Since | None
 ) -> None:
-    """The headline on a screen, and the steps since when there is a proof."""
-    since = None if proved is None else proved.step
+    """The headline on a screen, and the steps since when the state holds."""
+    since = _since(path, found, b) if proved is None else proved.step
+    if proved is None and found.state == "converges":
+        since = None  # proved at the end; since when was not asked
     if figure.look == "screen":
         headline(figure, _run_headline(path, found, since))
-    for ax in axes if since is not None else ():
-        ax.axvspan(since, ax.get_xlim()[1], color=style.PROVED, alpha=0.07, linewidth=0)
-        if ax is not axes[2]:  # there the proved bound begins
-            ax.axvline(since, color=style.PROVED, linewidth=style.LINE)
+    colour = style.PROVED if proved is not None else style.QUIET
+    for ax in axes:
+        if since is not None:
+            ax.axvspan(since, ax.get_xlim()[1], color=colour, alpha=0.07, linewidth=0)
+        if proved is not None and ax is not axes[2]:  # there the proved bound begins
+            ax.axvline(proved.step, color=colour, linewidth=style.LINE)
+
+
+def _since(path: Path, found: Outcome, b: int) -> int | None:
+    """The first record from which on every input is decided and its selection the last one."""
+    held = (path.top_attention[:, b] >= DECIDED).all(axis=1)
+    held &= (path.top[:, b] == path.top[-1, b]).all(axis=1) & (path.steps >= (found.changed or 0))
+    if not held[-1]:
+        return None
+    loose = (~held).nonzero()[0]
+    return int(path.steps[loose[-1] + 1 if len(loose) else 0])
 
 
 def _run_headline(path: Path, found: Outcome, since: int | None) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -48,8 +47,8 @@ class ComparedRun(Result):
     """One run of a comparison.
 
     path and outcome: as `train` and `outcome` give them, None where the optimizer cannot train the
-    model; then `refused` says why. shares: along the run (R,), the certified share of the best
-    margin of its own selection in each norm; nan where there is none.
+    model; then `refused` says why. certificates: of the run's own selection, by norm. shares: along
+    the run (R,), the certified share of the best margin in each norm; nan where there is none.
     correlation (R,): with the solution in the norm of the predicted limit. proved: the first record
     from which the run is proved to converge.
     """
@@ -59,6 +58,7 @@ class ComparedRun(Result):
     lr: float
     path: Path | None = None
     outcome: Outcome | None = None
+    certificates: dict[str, Certificate] = field(default_factory=dict)
     shares: dict[str, Floats] = field(default_factory=dict)
     correlation: Floats = field(default_factory=lambda: np.empty(0))
     proved: Since | None = None
@@ -234,6 +234,16 @@ _PLAIN = tuple(name for name in NORMS if name != "lP")
 _TRAINING = 0.7
 
 
+class RunConfig(NamedTuple):
+    """One run to train: its model, optimizer, step size and head, and what else `train` takes."""
+
+    model: str | Model
+    optimizer: RuleLike
+    lr: float
+    head: Any = None
+    more: dict[str, Any] = {}  # noqa: RUF012  never written to
+
+
 def compare(
     tokens: Tokens,
     *,
@@ -286,58 +296,17 @@ def compare(
     for name in ("start", "stop"):
         if more.get(name) is not None:
             raise Unsupported(f"{name} belongs to one run: train it alone, with attsvm.train")
-    optimizers, models = listed(optimizers, "optimizers"), listed(models, "models")
+    families = {"optimizers": listed(optimizers, "optimizers")}
+    families["models"] = listed(models, "models")
     options = plain_options(more.get("options"))
-    check_optimizers(optimizers, options)
+    check_optimizers(families["optimizers"], options)
     rates = [] if lrs is None else [positive(lr, "lr") for lr in listed(lrs, "lrs")]
-    chosen = None if norms is None else [norm_of(name).name for name in listed(norms, "norms")]
-    if not isinstance(tokens, Tokens):
-        raise BadTokens(f"compare takes Tokens, one instance: this is {type(tokens).__name__}")
     asked = [
-        {"model": model, "optimizer": optimizer, "lr": rate, "head": head_for(head, model)}
-        for model, optimizer in product(models, optimizers)
+        RunConfig(model, optimizer, rate, head_for(head, model), dict(more))
+        for model, optimizer in product(families["models"], families["optimizers"])
         for rate in rates or [rate_of(optimizer, options)]
     ]
-    found: list[tuple[Path, Outcome] | AttsvmError] = []
-    for k, one in enumerate(asked):
-        part = None if progress is None else partial(_report_part, progress, k, len(asked))
-        try:
-            path = train_tokens(tokens, **one, steps=steps, progress=part, **more)
-        except AttsvmError as error:
-            found.append(error)
-            continue
-        with _silent():
-            read = None if isinstance(one["head"], str) else one["head"]
-            found.append((path, outcome(path, tokens, read)))
-    trained = [pair for pair in found if not isinstance(pair, AttsvmError)]
-    if not trained:
-        raise next(error for error in found if isinstance(error, AttsvmError))
-    if chosen is None:
-        # Of a single column the Frobenius, nuclear and spectral norm are one: it is listed once.
-        named = [end.limit.norm for _, end in trained if end.limit.norm is not None]
-        one_column = ("nuclear", "spectral") if tokens.shape[1] == 1 else ()
-        plain = [name for name in _PLAIN if name in named or name not in one_column]
-        chosen = list(dict.fromkeys([*plain, *named]))
-    solved: dict[Any, Certificate] = {}
-    runs = []
-    for k, (one, pair) in enumerate(zip(asked, found, strict=True)):
-        if isinstance(pair, AttsvmError):
-            model, optimizer = model_of(one["model"]).name, optimizer_of(one["optimizer"]).name
-            said = " ".join(str(pair).split())
-            runs.append(ComparedRun(model, optimizer, one["lr"], refused=said))
-        else:
-            runs.append(_measure(tokens, one["head"], *pair, chosen, solved))
-        if progress is not None:
-            progress(_TRAINING + (1 - _TRAINING) * (k + 1) / len(asked))
-    return Comparison(tuple(runs), tuple(chosen))
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """What overflows is inf or nan; a solve that stopped early says so in its certificate."""
-    with np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        yield
+    return compare_runs(tokens, asked, steps=steps, norms=norms, progress=progress)
 
 
 def listed(given: Any, name: str) -> list[Any]:
@@ -380,6 +349,64 @@ def check_optimizers(optimizers: Sequence[RuleLike], options: dict[str, Any]) ->
         )
 
 
+def compare_runs(
+    tokens: Tokens,
+    asked: Sequence[RunConfig],
+    *,
+    steps: int,
+    norms: Iterable[str] | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """The Comparison of these runs; raises the first error where none can be trained."""
+    if not isinstance(tokens, Tokens):
+        raise BadTokens(f"compare takes Tokens, one instance: this is {type(tokens).__name__}")
+    chosen = None if norms is None else [norm_of(name).name for name in listed(norms, "norms")]
+    paths: list[Path | AttsvmError] = []
+    for k, one in enumerate(asked):
+        part = None if progress is None else partial(_report_part, progress, k, len(asked))
+        try:
+            form = {"model": one.model, "optimizer": one.optimizer, "lr": one.lr, "head": one.head}
+            paths.append(train_tokens(tokens, **form, steps=steps, progress=part, **one.more))
+        except AttsvmError as error:
+            paths.append(error)
+    errors = [path for path in paths if isinstance(path, AttsvmError)]
+    if len(errors) == len(asked):
+        raise errors[0]
+    ends: list[Outcome | None] = []
+    for path, one in zip(paths, asked, strict=True):
+        if isinstance(path, AttsvmError):
+            ends.append(None)
+            continue
+        # What overflows is inf or nan; a solve that stopped early says so in its certificate.
+        with np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            ends.append(outcome(path, tokens, None if isinstance(one.head, str) else one.head))
+    if chosen is None:
+        # Of a single column the Frobenius, nuclear and spectral norm are one: it is listed once.
+        named = [end.limit.norm for end in ends if end is not None and end.limit.norm is not None]
+        one_column = ("nuclear", "spectral") if tokens.shape[1] == 1 else ()
+        plain = [name for name in _PLAIN if name in named or name not in one_column]
+        chosen = list(dict.fromkeys([*plain, *named]))
+    solved: dict[Any, Certificate] = {}
+    runs = []
+    for k, (one, path, end) in enumerate(zip(asked, paths, ends, strict=True)):
+        if isinstance(path, AttsvmError) or end is None:
+            optimizer = one.optimizer
+            runs.append(
+                ComparedRun(
+                    one.model if isinstance(one.model, str) else one.model.name,
+                    optimizer if isinstance(optimizer, str) else optimizer_of(optimizer).name,
+                    one.lr,
+                    refused=" ".join(str(path).split()),
+                )
+            )
+        else:
+            runs.append(_measure(tokens, one, path, end, chosen, solved))
+        if progress is not None:
+            progress(_TRAINING + (1 - _TRAINING) * (k + 1) / len(asked))
+    return Comparison(tuple(runs), tuple(chosen))
+
+
 def _report_part(progress: Progress, k: int, count: int, done: float) -> None:
     """Report the progress of training run k of `count`."""
     progress(_TRAINING * (k + done) / count)
@@ -387,7 +414,7 @@ def _report_part(progress: Progress, k: int, count: int, done: float) -> None:
 
 def _measure(
     tokens: Tokens,
-    head: Any,
+    one: RunConfig,
     path: Path,
     end: Outcome,
     norms: Sequence[str],
@@ -395,13 +422,15 @@ def _measure(
 ) -> ComparedRun:
     """One run compared with the best margin of its own selection, in each norm."""
     W, best = path.matrices()[:, 0], end.certificate
-    direction = np.full(len(path.steps), np.nan)
-    shares, since = dict.fromkeys(norms, direction), None
+    nothing = np.full(len(path.steps), np.nan)
+    found: dict[str, Certificate] = {}
+    shares = dict.fromkeys(norms, nothing)
     keep = Selection.of(tokens, end.selection)
     problem = None if best is None else best.problem
     if problem is None and (tokens.present() & ~keep.kept).any():
         problem = Problem.of(tokens, keep)
-    with _silent():
+    with np.errstate(over="ignore", invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
         for name in norms:
             if problem is None:
                 break
@@ -409,11 +438,13 @@ def _measure(
             if key not in solved:
                 same = best is not None and best.norm.name == name
                 solved[key] = best if best is not None and same else solve(problem, name)
-            if solved[key].W is not None:
-                shares[name] = np.asarray(measures.margin_share(W, solved[key]))
+            found[name] = solved[key]
+            if found[name].W is not None:
+                shares[name] = np.asarray(measures.margin_share(W, found[name]))
+        direction, since = nothing, None
         if best is not None and best.W is not None:
             direction = np.asarray(measures.correlation(W, best))
         if end.proof is not None and end.proof.proved:
-            since = proved_since(path, tokens, head)
+            since = proved_since(path, tokens, one.head)
     model, optimizer, lr = (path.config[name] for name in ("model", "optimizer", "lr"))
-    return ComparedRun(model, optimizer, float(lr), path, end, shares, direction, since)
+    return ComparedRun(model, optimizer, float(lr), path, end, found, shares, direction, since)

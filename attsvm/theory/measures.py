@@ -21,6 +21,7 @@ from attsvm._utils.expected import expect, listed, number, positive
 from attsvm.certificate import Certificate
 from attsvm.certificate.bounds import above, margin_error, worst_margin
 from attsvm.errors import BadTokens, Infeasible, NotConverged, Unsupported
+from attsvm.norms import Norm, norm_of
 from attsvm.norms.entrywise import power_norm
 from attsvm.norms.matrix import singular
 
@@ -151,6 +152,20 @@ def _share(W: Floats, certificate: Certificate) -> float:
     return min(float(certificate.lower / above(norm, shape, W, float(worst))), 1.0)
 
 
+def sparsity(s: Any) -> Any:
+    """‖s‖₁²/‖s‖₂² along the last axis: 1 for one token, T for attention spread evenly.
+
+    nan for a zero vector.
+
+    >>> float(sparsity([0.5, 0.5, 0.0, 0.0]))
+    2.0
+    """
+    s = np.abs(numbers(s, "s"))
+    top = s.max(axis=-1, keepdims=True, initial=0.0)
+    u = np.divide(s, top, out=np.full(s.shape, np.nan), where=top > 0)
+    return (u.sum(axis=-1) ** 2 / (u**2).sum(axis=-1))[()]
+
+
 def rank(W: Matrices, *, share: float = RANK_SHARE) -> Any:
     """The number of singular values of each matrix above `share` of its largest.
 
@@ -160,6 +175,15 @@ def rank(W: Matrices, *, share: float = RANK_SHARE) -> Any:
     s = _singular(W)
     share = positive(share, "share", zero=True)
     return (s > share * s[..., :1]).sum(axis=-1)[()]
+
+
+def size(W: Matrices, norm: str | Norm = "frobenius") -> Any:
+    """‖W‖ of each matrix.
+
+    >>> float(size([[3.0, 0.0], [0.0, 4.0]])), float(size([[3.0, 0.0], [0.0, 4.0]], "nuclear"))
+    (5.0, 7.0)
+    """
+    return norm_of(norm).value(_matrices(W))
 
 
 def _matrices(W: Matrices) -> Floats:

@@ -100,6 +100,7 @@ def test_a_run_that_diverges_is_named(run, tokens):
         (("--model", "prompt", "--model", "next-token"), "compared on tokens alone"),
         (("--lr", "0.1", "--lr", "nan"), "positive and finite"),
         ((*TWO, "--out", "a.npz"), "a folder, not as .npz"),
+        ((*TWO, "--out", "no/such/folder"), "does not exist"),
         ((*TWO, "--figure", "a.txt"), "a figure ends in one of"),
         ((*TWO, "--ties"), "--ties is for sentences"),
         (("--style", "paper"), "give --figure"),
@@ -114,5 +115,5 @@ def test_a_folder_of_ones_own_is_never_replaced(run, tokens, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years")
     words = (*PLANAR, *TWO, "--out", "mine", "--force")
-    refused(run("train", tokens, *words), "mine holds other files")
+    refused(run("train", tokens, *words), "mine exists and has no attsvm.json")
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years"

@@ -13,7 +13,7 @@ from attsvm.plotting import style
 from attsvm.plotting.style import check_format
 from attsvm.plotting.training import path_picture
 from attsvm.theory.convergence.prover import proved_since
-from attsvm.theory.outcome import outcome
+from attsvm.theory.outcome import DECIDED, outcome
 
 
 def tokens_of(arrays):
@@ -91,10 +91,10 @@ def test_the_legend_covers_no_line(runs, name):
     ("name", "said"),
     [
         ("settled", "prompt, ngd: converges, proved from step "),
-        ("held", "weight, ngd: at a locally optimal selection at step "),
+        ("held", "weight, ngd: at a locally optimal selection from step "),
         ("undecided", "weight, ngd: undecided at step 20"),
         ("start", "weight, ngd: undecided at step 0"),
-        ("no norm", "factored, sign: decided at step "),
+        ("no norm", "factored, sign: decided from step "),
         ("diverged", "; diverged at step "),
     ],
 )
@@ -119,6 +119,15 @@ def test_a_proof_is_marked_and_its_bound_lies_above_what_is_measured(runs):
     assert bound.get_xdata()[0] == since
     for step, value in zip(*bound.get_data(), strict=True):
         assert measured[step] <= value
+
+
+def test_the_state_begins_where_every_input_is_decided(runs):
+    path, found, figure = runs["held"]
+    assert found.state == "at a locally optimal selection"
+    since = int(figure.get_suptitle().split("step ")[1].split()[0].replace(",", ""))
+    at = path.steps.tolist().index(since)
+    assert (path.top_attention[at:, 0] >= DECIDED).all() and (path.top[at:] == path.top[-1]).all()
+    assert not (path.top_attention[at - 1, 0] >= DECIDED).all()
 
 
 def test_endings():

@@ -207,6 +207,11 @@ def test_margin_share_is_refused_where_it_has_no_meaning():
         measures.margin_share(W, solve(Problem.from_rows([[1.0, 0.0]], b=[0.0])))
 
 
+def test_sparsity():
+    shares = measures.sparsity([[1.0, 0, 0, 0], [0.25] * 4, [0.5, 0.5, 0, 0], [0, 0, 0, 0]])
+    assert_allclose(shares, [1, 4, 2, np.nan], rtol=ROUNDING)
+
+
 def test_ranks():
     W = np.stack([np.diag([2.0, 2, 0]), np.diag([1.0, 1, 1]), np.diag([1.0, 2e-4, 5e-5])])
     assert measures.rank(W).tolist() == [2, 3, 2] and measures.rank(np.zeros((2, 2))) == 0

@@ -8,7 +8,7 @@ from pathlib import Path as FilePath
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from attsvm import Path, Tokens, train
+from attsvm import Path, Tokens, measures, train
 from attsvm._utils.arrays import Floats
 from attsvm.datasets.instances import sphere_arrays
 from attsvm.training.models import MODELS
@@ -84,8 +84,7 @@ def curves_apart(step: float, made: Stack | None = None) -> float:
     fast = train(tokens, head=heads, lr=step, steps=round(3 / step), init="normal:0.1")
     count = int(np.exp(fast.clock[-1, 0]) / (10 * step)) + 2
     slow = train(tokens, optimizer="gd", head=heads, lr=10 * step, steps=count, init="normal:0.1")
-    both = [path.matrices() for path in (slow, fast)]
-    units = [W[:, 0] / np.linalg.norm(W, axis=(-2, -1))[:, :, None] for W in both]
+    units = [path.matrices()[:, 0] / measures.size(path)[:, :, None] for path in (slow, fast)]
     curve = CubicSpline(slow.clock[1:, 0], units[0][1:])
     clock = fast.clock[:, 0]
     both = (clock > slow.clock[10, 0]) & (clock <= slow.clock[-1, 0])

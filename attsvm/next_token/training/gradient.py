@@ -314,7 +314,7 @@ def outputs(logs: Floats, tokens: Ints, V: Floats, labels: Ints) -> Floats:
     """
     rows = np.arange(len(labels))
     m = np.empty((len(labels), V.shape[1]))
-    for part in _parts(tokens, len(V)):
+    for part in _parts(*tokens.shape, V.shape[1]):
         away = V[tokens[part]] - V[tokens[part], labels[part, None]][:, :, None]
         m[part] = np.einsum("sk,skv->sv", np.exp(logs[part]), away)
     m[rows, labels] = -np.inf
@@ -329,7 +329,7 @@ def gaps(log_q: Floats, top: Ints, tokens: Ints, V: Floats, labels: Ints) -> Wid
     """
     share, power = np.zeros(tokens.shape), np.zeros(tokens.shape, np.int64)
     q, height = of_logs(np.ones_like(log_q), log_q)
-    for part in _parts(tokens, len(V)):
+    for part in _parts(*tokens.shape, V.shape[1]):
         rows, best = np.arange(len(top[part])), top[part]
         values = V[tokens[part]]
         own = values[rows, :, labels[part]][:, :, None]
@@ -347,9 +347,8 @@ def gaps(log_q: Floats, top: Ints, tokens: Ints, V: Floats, labels: Ints) -> Wid
     return share, power
 
 
-def _parts(tokens: Ints, N: int) -> Iterator[slice]:
-    """Shares of the sentences (S, K), so that an array (S, K, N) of each is not large."""
-    S, K = tokens.shape
+def _parts(S: int, K: int, N: int) -> Iterator[slice]:
+    """Shares of S sentences, so that an array (S, K, N) of each is not large."""
     step = max(_LARGEST // max(K * N, 1), 1)
     return (slice(start, start + step) for start in range(0, S, step))
 
