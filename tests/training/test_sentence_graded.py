@@ -8,6 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from attsvm import Sentences, train
 from attsvm.datasets.sentences import realizable
+from attsvm.next_token.attention import Contexts
+from attsvm.next_token.training import gradient as sentence_terms
+from attsvm.next_token.training.gradient import attention_loss
 from attsvm.training.optimizers import OPTIMIZERS as KNOWN
 from attsvm.training.optimizers import optimizer_of
 from attsvm.training.optimizers.graded import Graded
@@ -15,8 +18,10 @@ from attsvm.training.optimizers.graded.form import climbed, heaviest
 from attsvm.training.optimizers.graded.wide import logs_of, of_logs
 from tests.tolerances import EXACTLY, GRADED, ROUNDING
 from tests.training.beside import OPTIMIZERS, compared
+from tests.training.models.test_next_token import embedding, sentences
 from tests.training.sentence_graded_evidence import PASSAGES, passage, task_of, without
 from tests.twins import graded
+from tests.twins import sentence_terms as twins
 
 MANY = pytest.mark.parametrize("optimizer", OPTIMIZERS)
 KINDS = ("realizable", "cyclic", "repeated", "shared")
@@ -26,6 +31,28 @@ def same(one, other):
     """Wide numbers (share, power) of the same signs and logarithms."""
     assert_array_equal(np.sign(one[0]), np.sign(other[0]))
     assert_allclose(logs_of(*one), logs_of(*other), rtol=ROUNDING, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("size", [1.0, 60.0, 2000.0])
+@pytest.mark.parametrize("name", ["orthonormal", "normal"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_kernels_are_their_twin(kind, name, size):
+    rng = np.random.default_rng(3)
+    E = embedding(name)
+    c = Contexts.of(sentences(kind), E)
+    V = E @ rng.standard_normal((6, E.shape[1])).T * np.sqrt(size)
+    found = attention_loss(c, V)({"W_kq": size * rng.standard_normal((1, *(E.T @ E).shape))})
+    logs, top = found.logs[0], found.top[0]
+    log_q = sentence_terms.outputs(logs, c.tokens, V, c.labels)
+    other = twins.outputs(logs, c.tokens, V, c.labels)
+    assert_allclose(log_q, other, rtol=ROUNDING, atol=ROUNDING)
+    G = sentence_terms.gaps(log_q, top, c.tokens, V, c.labels)
+    same(G, twins.gaps(log_q, top, c.tokens, V, c.labels))
+    x = sentence_terms.pulls(logs, top, *G, c.weights)
+    same(x, twins.pulls(logs, top, *G, c.weights))
+    right = c.right | (np.arange(c.tokens.shape[1]) == 0)  # every sentence has one
+    x = sentence_terms.choice_terms(logs, right, top, c.weights)
+    same(x, twins.choice_terms(logs, right, top, c.weights))
 
 
 def contrasts(rows, count, depth, seed=0):

@@ -24,12 +24,14 @@ Theory: [huang2024nexttoken]; the readout "mass" is that of [li2024mechanics].
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.arrays import Bools, Floats, Ints, plain
+from attsvm._utils.compiled import ENTRY, njit
 from attsvm.errors import BadTokens
 from attsvm.next_token.attention import (
     Contexts,
@@ -42,16 +44,14 @@ from attsvm.next_token.attention import (
     shares,
 )
 from attsvm.next_token.sentences import orthonormal
-from attsvm.training.models.gradient.attention import TIED
+from attsvm.training.models.gradient.attention import LEAST, TIED
 from attsvm.training.models.model import Evaluation
 from attsvm.training.optimizers.graded import Graded
-from attsvm.training.optimizers.graded.wide import APART, NONE, Wide, normal, of_logs
+from attsvm.training.optimizers.graded.wide import NONE, Wide, normal, of_log, of_logs, shifted
 from attsvm.training.optimizers.optimizer import Blocks, Gradient
 
 LossAndGrad = Callable[[Blocks], Evaluation]
 READOUTS = ("softmax", "mass")
-# Numbers in the largest array of the terms of one step.
-_LARGEST = 1 << 20
 
 
 def strengths(V: Floats, follows: Ints) -> Floats | None:
@@ -306,20 +306,94 @@ def _contrasts(rows: Floats, u: Ints, w: Ints, x: Wide, right: Floats, into: Int
     )
 
 
+@njit(**ENTRY)
+def _outputs(logs: Floats, tokens: Ints, V: Floats, labels: Ints, out: Floats) -> None:
+    """Writes log q_v (S, N) as in `outputs`."""
+    S, K = logs.shape
+    N = V.shape[1]
+    for s in range(S):
+        y = labels[s]
+        peak = -np.inf
+        for v in range(N):
+            out[s, v] = -np.inf
+            if v != y:
+                m = 0.0
+                for t in range(K):
+                    if tokens[s, t] >= 0 and logs[s, t] > LEAST:
+                        row = V[tokens[s, t]]
+                        m += math.exp(logs[s, t]) * (row[v] - row[y])
+                out[s, v] = m
+                peak = max(peak, m)
+        total = 0.0
+        for v in range(N):
+            if out[s, v] - peak > LEAST:
+                total += math.exp(out[s, v] - peak)
+        if total == 0.0:  # the label is the only token there is
+            continue
+        above = peak + math.log(total)
+        loss = max(above, 0.0) + math.log1p(math.exp(-abs(above)))
+        for v in range(N):
+            out[s, v] -= loss
+
+
 def outputs(logs: Floats, tokens: Ints, V: Floats, labels: Ints) -> Floats:
     """log q_v (S, N) of the outputs z = Σ_t s_t V_t, −inf at the label.
 
     logs (S, K): log s_t; tokens (S, K), −1 beyond the end; V (N, N): one row per token;
     labels (S,).
     """
-    rows = np.arange(len(labels))
-    m = np.empty((len(labels), V.shape[1]))
-    for part in _parts(*tokens.shape, V.shape[1]):
-        away = V[tokens[part]] - V[tokens[part], labels[part, None]][:, :, None]
-        m[part] = np.einsum("sk,skv->sv", np.exp(logs[part]), away)
-    m[rows, labels] = -np.inf
-    above = np.logaddexp.reduce(m, axis=1, initial=-np.inf)
-    return np.asarray(m - np.logaddexp(0.0, above)[:, None])
+    out = np.empty((len(logs), V.shape[1]))
+    _outputs(plain(logs), plain(tokens), plain(V), plain(labels), out)
+    return out
+
+
+@njit(**ENTRY)
+def _gaps(
+    log_q: Floats,
+    top: Ints,
+    tokens: Ints,
+    V: Floats,
+    labels: Ints,
+    q: Wide,
+    part: Floats,
+    found: Wide,
+) -> None:
+    """Writes the wide G_t (S, K) as in `gaps` to found; q and part (N,) are room."""
+    S, K = tokens.shape
+    N = V.shape[1]
+    mass, height = q
+    share, power = found
+    for s in range(S):
+        y, best = labels[s], V[tokens[s, top[s]]]
+        for v in range(N):
+            mass[v] = 0.0
+            if log_q[s, v] > -np.inf:
+                x, extra = of_log(1.0, log_q[s, v])
+                mass[v] = x
+                height[v] = extra
+        for t in range(K):
+            share[s, t] = 0.0
+            power[s, t] = 0
+            if t == top[s] or tokens[s, t] < 0:
+                continue
+            row = V[tokens[s, t]]
+            most = NONE
+            for v in range(N):
+                near, far = best[y] - best[v], row[y] - row[v]
+                size = abs(best[y]) + abs(best[v]) + abs(row[y]) + abs(row[v])
+                part[v] = near - far if abs(near - far) > TIED * size else 0.0
+                if mass[v] != 0.0 and part[v] != 0.0:
+                    most = max(most, height[v])
+            g = whole = 0.0
+            for v in range(N):
+                if mass[v] != 0.0 and part[v] != 0.0:
+                    x = shifted(mass[v] * part[v], height[v] - most)
+                    g += x
+                    whole += abs(x)
+            if abs(g) > TIED * whole:
+                x, extra = math.frexp(g)
+                share[s, t] = x
+                power[s, t] = most + extra
 
 
 def gaps(log_q: Floats, top: Ints, tokens: Ints, V: Floats, labels: Ints) -> Wide:
@@ -327,36 +401,60 @@ def gaps(log_q: Floats, top: Ints, tokens: Ints, V: Floats, labels: Ints) -> Wid
 
     log_q (S, N): those of `outputs`; top (S,): the place of the top token.
     """
-    share, power = np.zeros(tokens.shape), np.zeros(tokens.shape, np.int64)
-    q, height = of_logs(np.ones_like(log_q), log_q)
-    for part in _parts(*tokens.shape, V.shape[1]):
-        rows, best = np.arange(len(top[part])), top[part]
-        values = V[tokens[part]]
-        own = values[rows, :, labels[part]][:, :, None]
-        size = np.abs(values) + np.abs(own)
-        values -= own  # minus what the output is below that of the label
-        values -= values[rows, best][:, None]
-        size += size[rows, best][:, None]
-        values[np.abs(values) <= TIED * size] = 0.0
-        values[tokens[part] < 0] = 0.0
-        values *= q[part, None, :]
-        terms, level = _level(values, height[part, None, :], 2)
-        total = terms.sum(axis=2)
-        total[np.abs(total) <= TIED * np.abs(terms).sum(axis=2)] = 0.0
-        share[part], power[part] = normal(total, level[:, :, 0])
-    return share, power
+    found, N = _wide(tokens.shape), V.shape[1]
+    _gaps(
+        plain(log_q),
+        plain(top),
+        plain(tokens),
+        plain(V),
+        plain(labels),
+        _wide((N,)),
+        np.empty(N),
+        found,
+    )
+    return found
 
 
-def _parts(S: int, K: int, N: int) -> Iterator[slice]:
-    """Shares of S sentences, so that an array (S, K, N) of each is not large."""
-    step = max(_LARGEST // max(K * N, 1), 1)
-    return (slice(start, start + step) for start in range(0, S, step))
+def _wide(shape: tuple[int, ...]) -> Wide:
+    """Memory for wide numbers."""
+    return np.empty(shape), np.empty(shape, np.int64)
 
 
-def _level(share: Floats, power: Ints, axis: int) -> Wide:
-    """The wide numbers over 2^top, and top, their largest power along the axis."""
-    top = np.where(share == 0, NONE, power).max(axis=axis, keepdims=True)
-    return np.ldexp(share, np.clip(power - top, -APART, 0)), top
+@njit(**ENTRY)
+def _pulls(logs: Floats, top: Ints, G: Wide, weights: Floats, room: Wide, found: Wide) -> None:
+    """Writes the wide π s_t (G_t − δ) (S, K) as in `pulls` to found; room (K,)."""
+    share, power = G
+    mass, height = room
+    out, powers = found
+    S, K = logs.shape
+    for s in range(S):
+        level = NONE
+        for t in range(K):
+            out[s, t] = 0.0
+            powers[s, t] = 0
+            mass[t] = 0.0
+            if t != top[s] and logs[s, t] > -np.inf:
+                x, extra = of_log(1.0, logs[s, t])
+                mass[t] = x
+                height[t] = extra
+                if share[s, t] != 0.0:
+                    level = max(level, height[t] + power[s, t])
+        if level == NONE:
+            continue
+        delta = 0.0
+        for t in range(K):
+            if mass[t] != 0.0 and share[s, t] != 0.0:
+                delta += shifted(mass[t] * share[s, t], height[t] + power[s, t] - level)
+        for t in range(K):
+            if mass[t] == 0.0:
+                continue
+            most = max(level, power[s, t]) if share[s, t] != 0.0 else level
+            x = shifted(share[s, t], power[s, t] - most) if share[s, t] != 0.0 else 0.0
+            x -= shifted(delta, level - most)
+            if x != 0.0:
+                x, extra = math.frexp(x * mass[t] * weights[s])
+                out[s, t] = x
+                powers[s, t] = most + height[t] + extra
 
 
 def pulls(logs: Floats, top: Ints, share: Floats, power: Ints, weights: Floats) -> Wide:
@@ -364,13 +462,44 @@ def pulls(logs: Floats, top: Ints, share: Floats, power: Ints, weights: Floats) 
 
     share, power (S, K): the wide G_t; weights (S,): π.
     """
-    others = np.arange(logs.shape[1]) != top[:, None]
-    mass, height = of_logs(others.astype(np.float64), logs)
-    terms, level = _level(mass * share, height + power, 1)
-    delta = np.broadcast_to(terms.sum(axis=1, keepdims=True), share.shape)
-    pair = np.stack([share, -delta]), np.stack([power, np.broadcast_to(level, power.shape)])
-    both, most = _level(*pair, 0)
-    return normal(both.sum(axis=0) * mass * weights[:, None], most[0] + height)
+    found, G = _wide(logs.shape), (plain(share), plain(power))
+    _pulls(plain(logs), plain(top), G, plain(weights), _wide(logs.shape[1:]), found)
+    return found
+
+
+@njit(**ENTRY)
+def _choice_terms(logs: Floats, right: Bools, top: Ints, weights: Floats, found: Wide) -> None:
+    """Writes the wide π ∂ℓ/∂h_t (S, K) as in `choice_terms` to found."""
+    share, power = found
+    S, K = logs.shape
+    for s in range(S):
+        best = worst = -np.inf
+        for t in range(K):
+            share[s, t] = 0.0
+            power[s, t] = 0
+            if right[s, t]:
+                best = max(best, logs[s, t])
+            else:
+                worst = max(worst, logs[s, t])
+        if worst == -np.inf:
+            continue
+        inside = outside = 0.0
+        for t in range(K):
+            f = logs[s, t] - (best if right[s, t] else worst)
+            if f > LEAST:
+                if right[s, t]:
+                    inside += math.exp(f)
+                else:
+                    outside += math.exp(f)
+        for t in range(K):
+            if t == top[s] or logs[s, t] == -np.inf:
+                continue
+            ratio, log = 1.0, logs[s, t]
+            if right[s, t]:
+                ratio, log = -outside / inside, logs[s, t] - best + worst
+            x, extra = of_log(weights[s] * ratio, log)
+            share[s, t] = x
+            power[s, t] = extra
 
 
 def choice_terms(logs: Floats, right: Bools, top: Ints, weights: Floats) -> Wide:
@@ -378,8 +507,6 @@ def choice_terms(logs: Floats, right: Bools, top: Ints, weights: Floats) -> Wide
 
     It is s_t outside and −(s_t/Σ_right s)(1 − Σ_right s) inside; right (S, K).
     """
-    inside = np.logaddexp.reduce(np.where(right, logs, -np.inf), axis=1, keepdims=True)
-    outside = np.logaddexp.reduce(np.where(right, -np.inf, logs), axis=1, keepdims=True)
-    height = np.where(right, logs - inside + outside, logs)
-    others = np.arange(logs.shape[1]) != top[:, None]
-    return of_logs(np.where(right, -1.0, 1.0) * others * weights[:, None], height)
+    found = _wide(logs.shape)
+    _choice_terms(plain(logs), plain(right), plain(top), plain(weights), found)
+    return found
