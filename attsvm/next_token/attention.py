@@ -8,7 +8,8 @@ E[w_t], q = softmax(z), label y.
 
 Every term carries its own exponent: 1 − q_y and s_t leave the range of floats, their logs do not.
 The functions named `write_…` are compiled and write to arrays they are given; the others make these
-arrays.
+arrays. `attention_kernel` takes many steps on orthonormal tokens in one call; only entries of W_kq
+whose token occurs with the query are touched.
 """
 
 from __future__ import annotations
@@ -23,7 +24,12 @@ from attsvm._utils.arrays import Bools, Floats, Ints, plain
 from attsvm._utils.compiled import ENTRY, njit
 from attsvm.errors import BadTokens
 from attsvm.next_token.sentences import Sentences, orthonormal
+from attsvm.training.loop import Kernel
 from attsvm.training.models.gradient.attention import LEAST, TIED
+from attsvm.training.models.gradient.fused import Log, RunState, StepSizes, log_add
+
+# No entry of W may be larger: beyond it differences of logits lose all digits.
+FAR = 1e150
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,3 +352,146 @@ def shares(z: Floats) -> tuple[Floats, Floats]:
     with np.errstate(divide="ignore"):
         log = np.log(total) + base
     return e / np.where(total > 0, total, 1.0), log[:, 0]
+
+
+class SentenceArrays(NamedTuple):
+    """The sentences: pair (S, K): the entry of W of each token, −1 beyond the end; token and
+    query (P,): the row and column of each such entry; log_counts (S, K), log_weights and
+    weights (S,): see `Contexts`; mass: the readout is "mass"; followers: those of the tokens."""
+
+    pair: Ints
+    token: Ints
+    query: Ints
+    log_counts: Floats
+    log_weights: Floats
+    weights: Floats
+    mass: bool
+    followers: Followers
+
+
+class SentenceWorkspace(NamedTuple):
+    """Memory of a run: best (S,): the top tokens; u, G (P,): the entries of W and their gradient;
+    logits, logs, gap, x (S, K), loss, slope, height (S,) and own (K,)."""
+
+    best: Ints
+    u: Floats
+    G: Floats
+    logits: Floats
+    logs: Floats
+    gap: Floats
+    x: Floats
+    loss: Floats
+    slope: Floats
+    height: Floats
+    own: Floats
+
+
+@njit(**ENTRY)
+def _march(
+    given: SentenceArrays, at: SentenceWorkspace, steps: StepSizes, state: RunState, log: Log
+) -> bool:
+    """Whether all stayed finite; see `attention_kernel`."""
+    pair, token, query = given.pair, given.token, given.query
+    u, G, x, height, best = at.u, at.G, at.x, at.height, at.best
+    S, K = pair.shape
+    P = len(token)
+    lr, normalized = steps.lr, steps.normalized
+    for p in range(P):
+        u[p] = state.W[0, token[p], query[p]]
+    written = 0
+    for k in range(len(lr)):
+        for s in range(S):
+            for t in range(K):
+                j = pair[s, t]
+                at.logits[s, t] = u[j] + given.log_counts[s, t] if j >= 0 else -np.inf
+        write_attention(at.logits, at.logs, best)
+        for s in range(S):
+            if best[s] != state.top[0, s]:
+                if state.top[0, s] >= 0:
+                    state.changed[0, s] = steps.first + k
+                state.top[0, s] = best[s]
+        if given.mass:
+            write_choice(at.logs, given.followers.right, at.loss, x, height)
+        else:
+            write_reading(at.logs, best, given.followers, at.loss, at.gap, at.slope)
+            write_slopes(at.logs, best, at.gap, at.slope, at.own, x, height)
+        peak = -np.inf
+        for s in range(S):
+            height[s] += given.log_weights[s]
+            peak = max(peak, height[s])
+        for p in range(P):
+            G[p] = 0.0
+        total = 0.0
+        for s in range(S):
+            total += given.weights[s] * at.loss[s]
+            if height[s] - peak > LEAST:
+                f = math.exp(height[s] - peak)
+                for t in range(K):
+                    if pair[s, t] >= 0:
+                        G[pair[s, t]] += f * x[s, t]
+        size = 0.0
+        for p in range(P):
+            size += G[p] * G[p]
+        if not (math.isfinite(total) and (size == 0.0 or 1e-280 < size < 1e280)):
+            return False
+        size = math.sqrt(size)
+        log_size = math.log(size) + peak if size > 0.0 else -np.inf
+        if written < len(log.at) and log.at[written] == k:
+            log.columns[written, 0, 0] = total
+            log.columns[written, 1, 0] = log_size
+            log.columns[written, 2, 0] = state.clock[0]
+            for r in range(state.W.shape[1]):
+                for c in range(state.W.shape[2]):
+                    log.weights[written, 0, r, c] = state.W[0, r, c]
+            for p in range(P):
+                log.weights[written, 0, token[p], query[p]] = u[p]
+            for s in range(S):
+                log.tops[written, 0, s] = best[s]
+                log.top_attention[written, 0, s] = math.exp(at.logs[s, best[s]])
+            written += 1
+        if not lr[k] >= 0.0:  # a last look without a step
+            break
+        f = 0.0
+        if size > 0.0:
+            f = lr[k] / size if normalized else lr[k] * math.exp(peak)
+        far = 0.0
+        for p in range(P):
+            u[p] -= f * G[p]
+            far = max(far, abs(u[p]))
+        if not far <= FAR:
+            return False
+        passed = math.log(lr[k]) if lr[k] > 0.0 else -np.inf
+        state.clock[0] = log_add(state.clock[0], passed - log_size if normalized else passed)
+    for p in range(P):
+        state.W[0, token[p], query[p]] = u[p]
+    return True
+
+
+def attention_kernel(contexts: Contexts, strength: Floats | None) -> Kernel:
+    """The steps of one instance W (1, N, N) on these contexts; False where they leave the range of
+    floats, and all is void. strength (N,): of a level decoder, None for the readout mass."""
+    c = contexts
+    there = c.tokens >= 0
+    flat = np.where(there, c.tokens * c.vocabulary + c.queries[:, None], -1)
+    entries, place = np.unique(flat[there], return_inverse=True)
+    pair = np.full(c.tokens.shape, -1, np.int64)
+    pair[there] = place
+    arrays = SentenceArrays(
+        pair,
+        entries // c.vocabulary,
+        entries % c.vocabulary,
+        plain(c.log_counts),
+        np.log(c.weights),
+        plain(c.weights),
+        strength is None,
+        followers_of(c, strength),
+    )
+    P = len(entries)
+    S, K = c.tokens.shape
+    sizes = (P,), (P,), (S, K), (S, K), (S, K), (S, K), (S,), (S,), (S,), (K,)
+
+    def descend(steps: StepSizes, state: RunState, log: Log) -> bool:
+        memory = SentenceWorkspace(np.empty(S, np.int64), *(np.empty(size) for size in sizes))
+        return bool(_march(arrays, memory, steps, state, log))
+
+    return descend

@@ -68,7 +68,7 @@ for kernel in gc.get_objects():
             "lanes._march lane_rules._march fused._march_factors attention._attend attention._pull "
             "attention._terms polar._resolve",
         ),
-        (SENTENCES, "attention.write_attention attention.write_reading form._climb"),
+        (SENTENCES, "attention._march attention.write_attention gradient._outputs form._climb"),
     ],
     ids=["tokens", "sentences"],
 )

@@ -20,7 +20,7 @@ from attsvm._utils.memory import require
 from attsvm._utils.progress import Progress
 from attsvm._utils.result import Result, Summary
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.next_token.attention import Contexts
+from attsvm.next_token.attention import Contexts, attention_kernel
 from attsvm.next_token.infimum import entropy, finite_part, infima
 from attsvm.next_token.order import orders
 from attsvm.next_token.realizable import quote
@@ -38,7 +38,7 @@ from attsvm.next_token.training.gradient import (
     with_terms,
 )
 from attsvm.training.config import OptimizerConfig
-from attsvm.training.loop import TrainingTask
+from attsvm.training.loop import Ahead, FastSteps, TrainingTask
 from attsvm.training.models import SentenceModel, sentence_model_of
 from attsvm.training.optimizers import RuleLike
 from attsvm.training.optimizers.optimizer import Blocks
@@ -51,6 +51,8 @@ WEIGHTS = ("empirical", "uniform")
 RATES, STEPS = (0.2, 0.05), (2000, 4000)
 # Numbers that the records of a run may hold before they are thinned: half a gigabyte.
 _KEPT = 1 << 26
+# Tokens looked at in one call of the kernel: well below a second.
+_CALL = 1e7
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +184,7 @@ def sentence_task(
         loss_and_grad=look,
         graded=fine,
         infimum=lambda: np.array([_infimum(objective, descent.optimizer.name)]),
-        ahead=None,
+        ahead=_ahead(objective, descent, records),
         facts={
             "model": objective.model.name,
             "readout": objective.readout,
@@ -201,6 +203,28 @@ def sentence_task(
 def _begin(shapes: dict[str, tuple[int, ...]], init: str | dict[str, Any], seed: int) -> Blocks:
     """The first parameters: zero unless asked otherwise."""
     return begin(shapes, 1, "zero" if init == "default" else init, seed=seed)
+
+
+def _ahead(objective: SentenceObjective, descent: OptimizerConfig, records: int) -> Ahead | None:
+    """The kernel for plain or normalized descent of attention on orthonormal tokens, or None."""
+    known = descent.optimizer.fused in ("gd", "ngd")
+    plain = known and not (descent.decay or descent.optimizer.ridge)
+    if not objective.frozen or not plain or not objective.contexts.plain:
+        return None
+    contexts, strength = objective.contexts, None
+    if not objective.mass:
+        strength = strengths(objective.V, objective.sentences.follows)
+        if strength is None:
+            return None
+    most = max(1, int(_CALL / contexts.tokens.size))
+    return FastSteps(
+        attention_kernel(contexts, strength),
+        most,
+        objective.sentences.size,
+        lr=descent.lr,
+        normalized=descent.optimizer.fused == "ngd",
+        records=records,
+    )
 
 
 def _infimum(objective: SentenceObjective, optimizer: str) -> float:
