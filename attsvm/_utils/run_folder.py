@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import socket
 import sys
 import tempfile
@@ -76,12 +77,6 @@ class RunFolder:
             self.open()
         elif self.path.exists() and not all(map(_left, self.path.iterdir())):
             raise BadTokens(f"{self.path} holds other files; give an empty or a new folder")
-
-    def check_new(self, *, force: bool) -> None:
-        """Raises BadTokens as `check` does, and unless `force` where there are results already."""
-        self.check()
-        if self.exists and not force:
-            raise BadTokens(f"{self.path} exists; give another name, or --force to replace it")
 
     def check_writable(self) -> None:
         """Raises BadTokens where `create` would fail; leaves nothing behind."""
@@ -158,6 +153,40 @@ class RunFolder:
             if file.exists() and os.path.samestat(os.fstat(handle), file.stat()):
                 return handle
             os.close(handle)
+
+    def check_replaceable(self, *, force: bool = False) -> None:
+        """Raises BadTokens unless `replaced` can write the folder; no other one is replaced."""
+        if not self.path.resolve().parent.is_dir():
+            raise BadTokens(f"the folder {self.path.parent} does not exist")
+        if not self.path.exists() and not self.path.is_symlink():
+            return
+        if not self.path.is_dir():
+            raise BadTokens(f"{self.path} is a file; give the name of a new folder")
+        if self.path.is_symlink() or not self.exists:
+            raise BadTokens(
+                f"{self.path} exists and has no {STAMP}: it is not replaced; give another name"
+            )
+        self.open()
+        if not force:
+            raise BadTokens(f"{self.path} exists; give another name, or --force to replace it")
+
+    @contextmanager
+    def replaced(self, *, force: bool = False, **entries: Any) -> Iterator[Path]:
+        """A new folder to write to, which takes this one's place when the writing went well."""
+        self.check_replaceable(force=force)
+        above = self.path.resolve().parent
+        made = Path(tempfile.mkdtemp(dir=above, prefix=".attsvm-", suffix=".part"))
+        try:
+            yield made
+            self._stamp(made, entries)
+            made.chmod(0o755)
+            self.check_replaceable(force=force)
+            if self.path.exists():
+                shutil.rmtree(self.path)
+            made.replace(self.path)
+        except BaseException:
+            shutil.rmtree(made, ignore_errors=True)
+            raise
 
 
 def _left(file: Path) -> bool:

@@ -1,9 +1,10 @@
-"""The pictures of experiments: phase diagrams, curves with bands of 95 % intervals."""
+"""The pictures of experiments: phase diagrams, curves with bands of 95 % intervals, hunts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from attsvm.plotting import style
 from attsvm.plotting.style import (
     DPI,
     FAINT,
     INK,
     SIZE,
+    check_format,
+    write_figure,
 )
 
 
@@ -178,3 +182,64 @@ def curve_figure(panels: Sequence[Panel], labels: Labels, *, log: bool | str = F
     if len(named[0]) > 1:
         figure.legend(*named, loc="outside right center", frameon=False)
     return figure
+
+
+def draw_hunt(
+    file: Path, arrays: Mapping[str, Any], rises: Sequence[tuple[int, float]], *, title: str
+) -> None:
+    """Write the picture of a hunt, in one move, in the format of the file's ending.
+
+    arrays: the instance by the names of a problem file, empty where nothing was found. rises:
+    (tried, largest violation so far).
+    """
+    check_format(file)
+    with style.styled():
+        figure = Figure(figsize=(8.0, 3.8), layout="constrained")
+        style.headline(figure, title)
+        *left, right = figure.subplots(1, 2 if "X" in arrays else 1, squeeze=False)[0]
+        for axes in left:
+            _draw_instance(axes, arrays)
+        right.set(title="Largest violation so far", xlabel="instances tried", ylabel="violation")
+        right.axhline(0.0, color=FAINT, linewidth=1.0, zorder=0)
+        if rises:
+            right.set_xscale("log")
+            right.set_yscale("symlog", linthresh=1e-3)
+            right.step(*np.transpose(rises), where="post", color=CYCLE[0], marker=".")
+        else:
+            right.set_title("No instance met the premises")
+        write_figure(figure, file)
+
+
+def _draw_instance(axes: Axes, arrays: Mapping[str, Any]) -> None:
+    """Tokens in the plane, rings round those of the highest score, and the start p0; tokens of
+    other dimensions as a table of entries."""
+    X = np.asarray(arrays["X"], dtype=np.float64)
+    n, T, d = X.shape
+    names = [f"{i}.{t}" for i in range(n) for t in range(T)]
+    if d != 2:
+        flat = X.reshape(n * T, d)
+        most = 2 * max(float(np.abs(flat).max()), 1.0)
+        axes.imshow(flat, cmap="PuOr", vmin=-most, vmax=most, aspect="auto")
+        for (row, column), x in np.ndenumerate(flat):
+            axes.text(column, row, f"{x:g}", ha="center", va="center", fontsize=8)
+        axes.set_yticks(range(n * T), names)
+        axes.set(title="Tokens", xlabel="dimension", ylabel="input.token", xticks=range(d))
+        return
+    labels = arrays.get("y", np.ones(n))
+    scores = labels[:, None] * (X @ arrays["v"]) if "v" in arrays else None
+    for i, tokens in enumerate(X):
+        axes.plot(
+            *tokens.T, "o", color=CYCLE[i % len(CYCLE)], label=f"input {i}, y = {labels[i]:g}"
+        )
+        best = 0 if scores is None else int(scores[i].argmax())
+        axes.plot(*tokens[best], "o", color=style.INK, markersize=13, fillstyle="none")
+    for k, (name, (x, y)) in enumerate(zip(names, X.reshape(-1, 2), strict=True)):
+        score = "" if scores is None else f" ({scores.ravel()[k]:g})"
+        axes.annotate(name + score, (x, y), (7, 6), textcoords="offset points", fontsize=7)
+    if "p0" in arrays and np.any(arrays["p0"]):
+        p = 0.8 * np.abs(X).max() * np.asarray(arrays["p0"]) / np.linalg.norm(arrays["p0"])
+        axes.quiver(0, 0, *p, angles="xy", scale_units="xy", scale=1, label="direction of p0")
+    kept = "kept" if scores is None else "best"
+    axes.set(title=f"Tokens input.token (score), ring: {kept}", xlabel="x₁", ylabel="x₂")
+    axes.margins(0.25)
+    axes.legend(frameon=False, fontsize=7)

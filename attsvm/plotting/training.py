@@ -169,16 +169,18 @@ _NAME = 40
 
 
 def comparison_picture(found: Comparison, *, look: str = "screen") -> Figure:
-    """A panel per norm and one for the direction; a curve per run.
+    """A panel per norm, one for the direction, one for the proofs; a curve per run.
 
     In each norm the runs whose limit theory places there are drawn thick: these should reach 0. The
-    direction is drawn of runs whose limit is unique, and its panel left out where there is none.
+    direction is drawn of runs whose limit is unique. The last two panels are left out where no run
+    has anything to show there.
     """
     names = [name if len(name) <= _NAME else name[: _NAME - 1] + "…" for name in found.names]
     shown = [(k, run, run.path) for k, run in enumerate(found.runs) if run.path is not None]
     last = max((int(path.steps[-1]) for _, _, path in shown), default=1)
     unique = [(k, run, path) for k, run, path in shown if _has_direction(run)]
-    count = len(found.norms) + bool(unique)
+    covered = any(run.outcome is not None and run.outcome.proof for _, run, _ in shown)
+    count = len(found.norms) + bool(unique) + covered
     across = 2 if look == "paper" else 3 if count in (3, 5, 6) else 4
     rows = -(-count // across)
     with style.styled(look):
@@ -199,12 +201,14 @@ def comparison_picture(found: Comparison, *, look: str = "screen") -> Figure:
             _distance(axes[len(found.norms)], path, run.correlation, k, 1.4)
         if unique:
             _label(axes[len(found.norms)], "Own limit", "1 − correlation")
+        if covered:
+            _proofs(axes[-1], shown, [names[k] for k, _, _ in shown])
         for k, ax in enumerate(axes):
             step_axis(ax, last)
             if look == "paper":  # few numbers, so that they stand apart
                 powers = range(int(np.log10(max(last, 1))) + 1)
                 ax.set_xticks([10**p for p in powers if p % 2 == 0 or last < 1000])
-            if k + across < count:
+            if not (covered and ax is axes[-1]) and k + across < count:
                 ax.set_xlabel("")
         _legend(figure, [(k, run) for k, run, _ in shown], names, look)
         if look == "screen":
@@ -229,6 +233,24 @@ def _label(ax: Axes, title: str, what: str) -> None:
     """Name a panel of distances, on a logarithmic axis that goes down to the least of them."""
     least = min((float(np.nanmin(line.get_ydata(), initial=0.1)) for line in ax.lines), default=0.1)
     ax.set(title=title, ylabel=what, yscale="log", ylim=(max(0.6 * least, _FLOOR), 2.0))
+
+
+def _proofs(ax: Axes, shown: list[tuple[int, ComparedRun, Path]], names: list[str]) -> None:
+    """A bar for each run from the step on from which it is proved to converge."""
+    for row, (k, run, path) in enumerate(shown):
+        if run.proved is not None:
+            since, end = run.proved.step, int(path.steps[-1])
+            ax.barh(row, end - since, left=since, height=0.3, color=style.curve(k)["color"])
+            ax.plot(since, row, "|", color=style.INK, markersize=8)
+        else:
+            proof = None if run.outcome is None else run.outcome.proof
+            label = "no theorem" if proof is None else "not proved"
+            place = ax.get_yaxis_transform()
+            ax.text(0.04, row, label, transform=place, va="center", fontsize="small")
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.set_title("Proved since")
+    ax.tick_params(axis="y", length=0)
 
 
 def _legend(

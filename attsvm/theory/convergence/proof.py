@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, numbers
-from attsvm._utils.expected import file_path
+from attsvm._utils.expected import file_path, whole
 from attsvm._utils.files import finite, load_arrays, write_arrays
-from attsvm._utils.result import Result, Summary, Table
+from attsvm._utils.result import Result, Summary, Table, draw
 from attsvm.errors import BadTokens, NotConverged, Unsupported
 from attsvm.problem.tokens import Tokens
 from attsvm.training.losses import LOSSES, loss_of
 from attsvm.training.optimizers import optimizer_of
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from attsvm.theory.convergence.prover import Prover
     from attsvm.theory.convergence.verify import Recheck
 
@@ -219,6 +221,15 @@ class ConvergenceProof(Table):
         """The constants of the theorem: name and value."""
         names = list(self.constants)
         return {"constant": names, "value": [float(self.constants[name]) for name in names]}
+
+    def plot(self, *, steps: int | None = None, ax: Any = None, style: str = "screen") -> Figure:
+        """What is proved of 1 − corr over so many more steps; raises Unsupported without a rate.
+
+        steps: a hundred times those that double the height unless given. ax: axes to draw into, in
+        their own style. style: "screen", or "paper" for a column.
+        """
+        steps = None if steps is None else whole(steps, "steps", least=1)
+        return draw("proof", self, steps=steps, ax=ax, style=style)
 
     def _card(self) -> Summary:
         facts = {

@@ -25,14 +25,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, numbers
 from attsvm._utils.expected import function, whole
 from attsvm._utils.progress import Progress
-from attsvm._utils.result import Summary, Table
+from attsvm._utils.result import Summary, Table, draw
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.norms import Norm
@@ -60,6 +60,9 @@ from attsvm.training.models import MODELS, Model, model_of
 from attsvm.training.models.gradient.batch import Batch
 from attsvm.training.models.model import evaluate
 from attsvm.training.optimizers.optimizer import Blocks
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Steps of a scout.
 STEPS = 40
@@ -111,6 +114,13 @@ class RegPath(Table):
             "size": self.size,
             "log_penalty": self.log_penalty,
         }
+
+    def plot(self, *, ax: Any = None, style: str = "screen") -> Figure:
+        """Distance of direction and of margin from the max-margin solution, over the radius.
+
+        ax: axes to draw into, in their own style. style: "screen", or "paper" for a column.
+        """
+        return draw("regpath", self, ax=ax, style=style)
 
     def _card(self) -> Summary:
         said = (
