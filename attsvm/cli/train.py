@@ -219,7 +219,7 @@ def _check_outputs(out: Path | None, figure: Path | None, *, several: bool, forc
 
         if out.suffix == ".npz":
             raise Unsupported(f"--out is {out}: several runs are saved as a folder, not as .npz")
-        RunFolder(out, "comparison").check_new(force=force)
+        RunFolder(out, "comparison").check_replaceable(force=force)
     else:
         check_out(out, force=force)
     if figure is not None and out.resolve() == figure.resolve():
