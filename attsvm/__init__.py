@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from attsvm.theory import measures
     from attsvm.theory.comparison import Comparison, compare
     from attsvm.theory.convergence import Basin, ConvergenceProof, basin
+    from attsvm.theory.layer_outcome import LayerOutcome
     from attsvm.theory.limits import Limit, predict
     from attsvm.theory.optima import Optima, Optimality, Witness, local_optima, optimality
     from attsvm.theory.outcome import Outcome
@@ -73,6 +74,7 @@ _PUBLIC = {
     "solvers.solver": ("Answer", "Solver"),
     "theory.comparison": ("Comparison", "compare"),
     "theory.convergence": ("Basin", "ConvergenceProof", "basin"),
+    "theory.layer_outcome": ("LayerOutcome",),
     "theory.limits": ("Limit", "predict"),
     "theory.optima": ("Optima", "Optimality", "Witness", "local_optima", "optimality"),
     "theory.outcome": ("Outcome",),
@@ -112,6 +114,7 @@ __all__ = [
     "Path",
     "outcome",
     "Outcome",
+    "LayerOutcome",
     "compare",
     "Comparison",
     "proof_of_convergence",

@@ -11,6 +11,7 @@ A status speaks about softmax attention trained by that very optimizer:
     path-only       a theorem on the regularization path; that the descent follows it is not proved
     proved-linear   a theorem for linear or multiclass models only
     conjectured     derived or tested, not proved; theorems on related cases are named
+    measured        a question of this project, answered by runs alone
     none            nothing is established, and no norm is known
     unknown         the optimizer or the model is not in this table
 
@@ -53,7 +54,9 @@ from attsvm.training.models import MODELS as LISTED
 from attsvm.training.models import Model, model_of
 from attsvm.training.optimizers import RuleLike, optimizer_of
 
-Status = Literal["proved", "proved-linear", "path-only", "conjectured", "none", "unknown"]
+Status = Literal[
+    "proved", "proved-linear", "path-only", "conjectured", "measured", "none", "unknown"
+]
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,10 @@ class LimitRow:
 
 
 # The models and the families of optimizers of the table; POWERS have an exponent.
-MODELS = ("prompt", "weight", "factored", "joint-prompt", "joint-weight", "next-token")
+MODELS = (
+    *("prompt", "weight", "factored", "joint-prompt", "joint-weight"),
+    *("multi-head", "split-heads", "qk-norm", "next-token"),
+)
 POWERS = ("mirror", "nmirror")
 FAMILIES = (
     *("gd", "ngd", "polyak", *POWERS),
@@ -446,10 +452,11 @@ class Limit(Table):
     """What is known of the limit of a model trained by an optimizer.
 
     norm: the name of the norm in which the margin becomes largest, None when none is known;
-    status: 'proved', 'proved-linear', 'path-only', 'conjectured', 'none' or 'unknown' (a custom
-    optimizer or model); references: keys of the bibliography; premises: the conditions, with
-    what the data say about them. The status is that of the statement under its premises; `word`
-    says what is left of it here, and only where `established` is it a theorem about this run.
+    status: 'proved', 'proved-linear', 'path-only', 'conjectured', 'measured', 'none' or 'unknown'
+    (a custom optimizer or model); references: keys of the bibliography; premises: the conditions,
+    with what the data say about them. The status is that of the statement under its premises;
+    `word` says what is left of it here, and only where `established` is it a theorem about this
+    run.
 
     >>> limit = predict("weight", "sign")
     >>> limit.norm, limit.status, limit.references
@@ -548,7 +555,8 @@ def predict(
     Parameters
     ----------
     model : str or Model
-        prompt, weight, factored, joint-prompt, joint-weight or next-token.
+        prompt, weight, factored, joint-prompt, joint-weight, multi-head, split-heads, qk-norm or
+        next-token.
     optimizer : str or Optimizer
         gd, ngd, polyak, mirror:P, nmirror:P, sign, signum, spectral, muon, adam, or path for the
         regularization path. Nothing is known of a custom model or optimizer, unless the optimizer
@@ -633,7 +641,7 @@ def limit_of(
     if prompt is not None:
         statement = f"With one query for all inputs the weight is a prompt. {statement}"
     if optimizer != stands_for:
-        status = "none" if row.status == "none" else "conjectured"
+        status = row.status if row.status in ("none", "measured") else "conjectured"
         statement = (
             f"Optimizer {optimizer} declares the geometry of {stands_for}, of which is known: "
             f"{statement}"

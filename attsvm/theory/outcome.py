@@ -220,7 +220,7 @@ def outcome(
     lr: float | None = None,
     loss: str | Loss = "logistic",
 ) -> Outcome:
-    """The Outcome of one instance of a path, or of given weights.
+    """The Outcome of one instance of a path, or of given weights; a LayerOutcome of a layer's path.
 
     run: a Path, or weights as `WeightBlocks.of` takes them. norm: the norm to compare with; that of
     the predicted limit unless given. model: that of the run, for a saved run with a custom model.
@@ -232,6 +232,11 @@ def outcome(
         for name, given in (("optimizer", optimizer), ("lr", lr)):
             if given is not None:
                 raise Unsupported(f"{name} is for given weights: a path knows how it was trained")
+        form = run.form(model)
+        if isinstance(form, Model) and form.layer is not None:
+            from attsvm.theory.layer_outcome import layer_outcome
+
+            return layer_outcome(run, tokens, head, form, instance=instance, norm=norm)
         case, known, prover = _read_path(run, tokens, head, instance, model, loss)
         usual = None
     elif model is not None:
@@ -261,7 +266,7 @@ def outcome(
     proof = None if prover is None else replace(prover, solved=case.solved).prove(known["W"])
     return Outcome(
         **known,
-        state=_state(known["top_attention"], verdict, proof),
+        state=state_of(known["top_attention"], verdict, proof),
         certificate=certificate,
         optimality=verdict,
         correlation=correlation,
@@ -415,7 +420,7 @@ def _unit_head(head: Head | None) -> Head | None:
     return head if v is None else head_of(v / max(float(np.abs(v).max()), 1e-300), v.shape[1])
 
 
-def _state(
+def state_of(
     top_attention: float, verdict: Optimality | None, proof: ConvergenceProof | None
 ) -> State:
     """The state of a run; only a proof that has succeeded makes one that converges."""

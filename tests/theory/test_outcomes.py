@@ -19,7 +19,7 @@ import attsvm
 from attsvm import BadTokens, ConvergenceWarning, Tokens, Unsupported
 from attsvm.datasets.instances import sphere_arrays
 from attsvm.solvers import solve as front
-from attsvm.theory.outcome import State, _state
+from attsvm.theory.outcome import State, state_of
 from attsvm.training.heads import Quadratic
 from attsvm.training.losses import LOSSES
 from tests.problem.test_weights import FakeTensor
@@ -409,9 +409,9 @@ def test_without_a_head_nothing_is_known():
 def test_only_a_proof_makes_a_run_that_converges(top_attention, locally):
     verdict = SimpleNamespace(locally=locally, kind="undecided" if locally is None else "local")
     proved, failed = (SimpleNamespace(proved=p, message="…") for p in (True, False))
-    assert _state(top_attention, verdict, proved) == CONVERGES
+    assert state_of(top_attention, verdict, proved) == CONVERGES
     for proof in (failed, None):
-        said = _state(top_attention, verdict, proof)
+        said = state_of(top_attention, verdict, proof)
         wanted = {True: LOCAL, False: SATURATED, None: UNKNOWN}[locally]
         assert said == (UNDECIDED if top_attention < 0.999 else wanted)
 
