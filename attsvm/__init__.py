@@ -1,6 +1,7 @@
-"""attsvm: which tokens softmax attention selects, and how surely.
+"""attsvm: which tokens softmax attention selects, with certificates.
 
-The max-margin problems behind one-layer attention, solved fast and certified.
+One-layer attention is trained exactly, and the max-margin problems that it converges to are solved
+and certified.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from attsvm.theory import measures
     from attsvm.theory.comparison import Comparison, compare
     from attsvm.theory.convergence import Basin, ConvergenceProof, basin
+    from attsvm.theory.layer_outcome import LayerOutcome
     from attsvm.theory.limits import Limit, predict
     from attsvm.theory.optima import Optima, Optimality, Witness, local_optima, optimality
     from attsvm.theory.outcome import Outcome
@@ -72,6 +74,7 @@ _PUBLIC = {
     "solvers.solver": ("Answer", "Solver"),
     "theory.comparison": ("Comparison", "compare"),
     "theory.convergence": ("Basin", "ConvergenceProof", "basin"),
+    "theory.layer_outcome": ("LayerOutcome",),
     "theory.limits": ("Limit", "predict"),
     "theory.optima": ("Optima", "Optimality", "Witness", "local_optima", "optimality"),
     "theory.outcome": ("Outcome",),
@@ -91,13 +94,13 @@ _MODULES = {
 }
 
 __all__ = [
-    # What is asked.
+    # Problems.
     "Tokens",
     "Selection",
     "Problem",
     "Stack",
     "relaxed",
-    # What is proved.
+    # Solutions.
     "solve",
     "solve_many",
     "solve_sets",
@@ -106,18 +109,19 @@ __all__ = [
     "Check",
     "Tight",
     "SetChoice",
-    # What training does.
+    # Training.
     "train",
     "Path",
     "outcome",
     "Outcome",
+    "LayerOutcome",
     "compare",
     "Comparison",
     "proof_of_convergence",
     "ConvergenceProof",
     "basin",
     "Basin",
-    # What theory says of it.
+    # Theory.
     "predict",
     "Limit",
     "optimality",
@@ -137,7 +141,7 @@ __all__ = [
     "embedding_of",
     "two_stages",
     "Stages",
-    # What may be one's own.
+    # Extension points.
     "Norm",
     "norm_of",
     "Solver",
@@ -146,7 +150,7 @@ __all__ = [
     "Model",
     "Head",
     "Loss",
-    # What goes wrong.
+    # Errors.
     "AttsvmError",
     "BadSelection",
     "BadTokens",

@@ -39,6 +39,8 @@ def train(
     seed: int = 0,
     init: str | dict[str, Any] = "default",
     width: int | None = None,
+    heads: int | None = None,
+    threads: int | None = None,
     schedule: str | Callable[[int], float] = "constant",
     decay: float = 0.0,
     options: dict[str, Any] | None = None,
@@ -55,18 +57,24 @@ def train(
     Parameters
     ----------
     tokens : one instance with labels, several of one size, or Sentences.
-    model : "weight", "prompt", "factored", "joint-prompt", "joint-weight", or a custom Model; for
-        Sentences "next-token", "decoder" or "joint-next-token".
+    model : "weight", "prompt", "factored", "joint-prompt", "joint-weight", "multi-head",
+        "split-heads", "qk-norm", or a custom Model; for Sentences "next-token", "decoder" or
+        "joint-next-token".
     optimizer : a name, a custom Optimizer, or a function that makes one.
     head : the prediction head: a vector v, a stack (B, d), or a Head. The joint models train it: a
-        linear one, or with head="relu" a ReLU network of `width` units. For "next-token" the
-        decoder W_ov, or the path that trained it.
+        linear one, or with head="relu" a ReLU network of `width` units. Several attention heads
+        are read by v each, by the rows of (H, d), or of (B, H, d). For "next-token" the decoder
+        W_ov, or the path that trained it.
     loss : a name or a custom Loss. Tokens only.
     lr, steps, seed : the step size (default: the optimizer's own, or 0.1), the number of steps, the
         seed of the start.
     init : "zero", "normal:STD", "uniform" (±1/√rows), or arrays by block name; default: zero, and
-        normal:0.1 for factors, where zero is a stationary point.
+        normal:0.1 for factors, where zero is a stationary point, for several heads, which would be
+        one, and for qk-norm.
     width : columns of the factors, default: min(d, dq). Tokens only.
+    heads : attention heads of "multi-head" and "split-heads", default: 2. Tokens only.
+    threads : cores that share a stack, default: all, or NUMBA_NUM_THREADS. The path is the same to
+        the bit. Tokens only.
     schedule : "constant", "sqrt" (1/√(t+1)) or a function of the step.
     decay : decoupled weight decay.
     options : those of the optimizer, such as {"momentum": 0.9} for muon or {"eps": 1e-8} for adam.
@@ -102,7 +110,7 @@ def train(
     """
     own = _options_for(
         tokens,
-        {"loss": loss, "width": width},
+        {"loss": loss, "width": width, "heads": heads, "threads": threads},
         {
             "embedding": embedding,
             "readout": readout,
@@ -187,6 +195,8 @@ def outcome(
     Returns
     -------
     Outcome or SentenceOutcome
+        Of the models multi-head, split-heads and qk-norm a LayerOutcome, which has an Outcome for
+        each head, or input.
 
     Notes
     -----

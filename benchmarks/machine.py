@@ -1,4 +1,4 @@
-"""The machine, the versions and the thread settings that stand beside every result."""
+"""The machine, the versions and the thread settings written with every result."""
 
 from __future__ import annotations
 

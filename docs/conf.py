@@ -22,13 +22,15 @@ html_title = f"attsvm {__version__}"
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_site", "_static"]
 
 # Pages are Markdown; `code` is code in docstrings too.
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_dmath_allow_labels = False
 myst_heading_anchors = 3
 default_role = "code"
 
@@ -44,7 +46,9 @@ suppress_warnings = ["config.cache"]  # the order of the gallery is an object
 
 # Everything a page needs lies beside it: no fonts, scripts or styles from elsewhere.
 html_theme = "furo"
-html_static_path = ["_static"]
+MATHJAX = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static/mathjax/tex-svg.js"
+html_static_path = ["_static", str(MATHJAX)]
+mathjax_path = MATHJAX.name
 html_css_files = ["site.css"]
 html_show_sphinx = False
 html_show_copyright = False
@@ -75,10 +79,19 @@ sphinx_gallery_conf = {
 }
 
 
+def playground(app, failed):
+    """Write the page that docs/playground.md opens beside the others."""
+    if failed is None and app.builder.format == "html":
+        from attsvm.plotting.play import page
+
+        (Path(app.outdir) / "play.html").write_text(page(), encoding="utf-8")
+
+
 def setup(app):
     """Pages that are made of the package itself: the reference, and the help of every command."""
     app.connect("config-inited", lambda app, config: reference.write(HERE / "api"))
     app.connect("config-inited", lambda app, config: commands.write(HERE / "api"))
+    app.connect("build-finished", playground)
     app.connect("autodoc-process-docstring", docstrings.reshape, priority=100)
     app.connect("autodoc-skip-member", docstrings.foreign)
     app.connect("source-read", sources.prepare)

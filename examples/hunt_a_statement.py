@@ -2,7 +2,7 @@
 Is this statement true?
 =======================
 
-A statement of one's own, hunted: by its premises, and by a number that is positive where it breaks.
+A custom statement is searched: it has premises, and a number that is positive where it breaks.
 
 Taking a token away takes rows away from the problem, so the solution can only grow shorter. Does it
 move? If the token is not tight it does not: that is true, and the search finds nothing. Without
@@ -38,7 +38,6 @@ def moved(one):
 
 STATEMENT = Statement(
     "loose-tokens",
-    title="Loose tokens do not matter",
     says="Taking away the last tokens, which are not tight, leaves the solution where it is.",
     kind="conjecture",
     space=Space({"n": (1, 2), "T": (3, 3), "d": (1, 2)}, (Field("X", ("n", "T", "d")),)),

@@ -5,7 +5,8 @@ One selection, five norms
 Which tokens are kept is one question, by which W another: every norm has its own max-margin
 direction, and every way of training its own norm. Here are one input of five tokens in the plane
 and the prompts of largest margin that keep token 0. The arrow is the direction, the strip lies
-between the kept token and the nearest other one, and the gap says how surely the direction is best.
+between the kept token and the nearest other one, and the gap bounds how far the
+direction is from the best.
 """
 
 import matplotlib.pyplot as plt

@@ -75,7 +75,7 @@ def check_out(path: Path, *, force: bool = False) -> None:
     """Nothing; an error when a result cannot be written to `path`."""
     force = flag(force, "force")
     if path.is_dir():
-        raise BadTokens(f"{path} is a folder; give the name of an .npz file")
+        raise BadTokens(f"{path} is a folder; give the name of a file")
     if path.exists() and not force:
         raise BadTokens(f"{path} exists; give another name, or --force to replace it")
     if not path.parent.is_dir():
@@ -182,5 +182,5 @@ def writing_to(folder: Path) -> Iterator[None]:
 
 
 def disk_is_full(error: BaseException) -> bool:
-    """Whether the error says that no space is left."""
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    """Whether the error says that no space is left, or that a file may not grow."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

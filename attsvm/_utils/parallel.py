@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, lru_cache
 from typing import Any, TypeVar
 
@@ -43,16 +44,32 @@ def one_thread() -> Iterator[None]:
 
 T = TypeVar("T")
 
+# Threads that `map_chunks` shares work among, where it was said how many.
+_ASKED: ContextVar[int | None] = ContextVar("threads", default=None)
+
+
+@contextmanager
+def using_threads(count: int | None) -> Iterator[None]:
+    """A context in which `map_chunks` has so many threads; None leaves it as it is."""
+    if count is None:
+        yield
+        return
+    token = _ASKED.set(count)
+    try:
+        yield
+    finally:
+        _ASKED.reset(token)
+
 
 def map_chunks(work: Callable[[int, int], T], size: int, least: int = 1) -> list[T]:
     """What work(begin, end) gives on each share of range(size), none smaller than `least`.
 
-    As many shares as NUMBA_NUM_THREADS says, or cores.
+    As many shares as `using_threads` says, else NUMBA_NUM_THREADS, else cores.
 
     >>> map_chunks(lambda begin, end: list(range(begin, end)), 2, least=2)
     [[0, 1]]
     """
-    most: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    most: int = _ASKED.get() or config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     count = max(1, min(most, size // least))
     if count == 1:
         return [work(0, size)]

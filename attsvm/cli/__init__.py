@@ -25,6 +25,7 @@ from attsvm.cli import (  # each adds its commands to the program
     hunt,
     inspect,
     optima,
+    play,
     sentences,
     solve,
     studies,
@@ -37,14 +38,14 @@ from attsvm.cli.output import emit, stop
 from attsvm.errors import AttsvmError, ConvergenceWarning
 
 __all__ = [
-    "certify", "example", "fit", "hunt", "inspect", "main", "optima", "sentences",
+    "certify", "example", "fit", "hunt", "inspect", "main", "optima", "play", "sentences",
     "solve", "studies", "sweep", "tour", "train",
 ]  # fmt: skip
 
 # The help page lists the commands by panel in this order.
 PANELS = {
     "Main commands": ("solve", "certify", "optima", "train", "sentences"),
-    "To try it out": ("example", "tour"),
+    "To try it out": ("example", "tour", "play"),
     "Real networks": ("fit", "inspect"),
     "The papers' statements": ("list", "show", "reproduce", "report"),
     "Many instances": ("sweep", "hunt"),
@@ -57,6 +58,14 @@ for _command in app.registered_commands:
 
 # The parser's own errors: click's, or those of the copy inside typer.
 ParseError: type[Exception] = typer.BadParameter.__mro__[2]
+
+# Options and commands of 0.2, and what takes their place.
+RENAMED = {
+    "--rule": "the option --rule is now called --optimizer",
+    "--instances": "the option --instances is now called --seeds",
+    "--from": "the option --from is gone: give FILE.py, or FILE.py:NAME, in place of an id",
+    "bench": "the command bench is gone: run python -m benchmarks in a clone of attsvm",
+}
 
 
 def _version(wanted: bool) -> None:
@@ -119,6 +128,9 @@ def _run(words: Sequence[str]) -> NoReturn:
             emit({"status": status, "message": str(error)}, True)
         stop(error, error.exit_code)
     except ParseError as error:
+        old = getattr(error, "option_name", words[0])
+        if old in RENAMED:
+            stop(RENAMED[old], 2)
         stop(f"{error.format_message().rstrip('.')}; see attsvm --help", 2)  # type: ignore[attr-defined]
     except (typer.Abort, KeyboardInterrupt):
         stop("stopped", 130)

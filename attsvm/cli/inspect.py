@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -82,19 +81,17 @@ def inspect_command(
 
     if out is not None:
         page.check_folder(out)
-    start = time.perf_counter()
     known = load(model)
     asked: dict[str, Any] = {"heads": heads, "queries": queries, "quick": quick}
     asked |= {"length": length, "at": at, "seed": seed}
     earlier = None if against is None else load(against)
     found = inspect(known, text, **asked)
-    report = {"status": "done", **found.as_json(), "about": known.about}
+    report = found.as_json()
     if earlier is not None:
         report["change"] = compare(earlier, known, text, **asked).as_json()
     report["settings"] = {
         "model": model, "against": against, "text": None if text is None else str(text), **asked,
     }  # fmt: skip
-    report["seconds"] = time.perf_counter() - start
     if out is not None:
         page.write_folder(out, report)
     plain = {key: value for key, value in report.items() if key != "details"}
@@ -120,7 +117,7 @@ def _shown(found: Inspection, report: dict[str, Any], out: Path | None) -> list[
         lines[0] += f", {first['fitted']} fitted and {first['tested']} held out: {kinds}"
     if report["quick"]:
         lines.append(
-            f"quick: kinds, agreements and norm ratios are from {found.config.fit} fitted queries, "
+            f"quick: kinds, agreements and norm ratios are from {first['fitted']} fitted queries, "
             "too few for most content heads"
         )
     if found.repeated:

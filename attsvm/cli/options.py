@@ -27,7 +27,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # The names that a value may have: help texts list them by {key}, and completion offers them.
 NAMES: dict[str, tuple[str, ...]] = {
-    "models": ("prompt", "weight", "factored", "joint-prompt", "joint-weight"),
+    "models": (
+        *("prompt", "weight", "factored", "joint-prompt", "joint-weight"),
+        *("multi-head", "split-heads", "qk-norm"),
+    ),
     "sentence_models": ("next-token", "decoder", "joint-next-token"),
     "optimizers": (
         *("gd", "ngd", "polyak", "mirror:P", "nmirror:P"),

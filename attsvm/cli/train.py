@@ -18,6 +18,8 @@ _OF_TOKENS = {
     "head",
     "loss",
     "width",
+    "heads",
+    "threads",
     "queries",
     "sequence",
     "no_causal",
@@ -43,6 +45,8 @@ def train_command(
     seed: int = 0,
     init: str = "default",
     width: int | None = None,
+    heads: int | None = None,
+    threads: int | None = None,
     schedule: str = "constant",
     decay: float = 0.0,
     queries: str | None = None,
@@ -103,6 +107,8 @@ def train_command(
         {losses}; or FILE.py:NAME.
     width : N, at least 1, default: min(d, dq)
         Columns of the factors.
+    heads : N, at least 1, default: 2
+        Attention heads of multi-head and split-heads; v may have a row for each.
 
     Its steps
     ---------
@@ -114,12 +120,14 @@ def train_command(
         {schedules}.
     decay : X
         Decoupled weight decay.
+    threads : N, at least 1, default: all cores
+        Cores that share the work.
 
     Start and end
     -------------
     seed : N, at least 0
         Seed of the starting point and of a drawn head.
-    init : START, default: zero; normal:0.1 for factors
+    init : START, default: zero; normal:0.1 for factors, several heads, qk-norm
         zero, normal:STD, uniform, or file: its arrays p0, W0, K0, Q0, v0.
     norm : NAME, default: that of the limit
         Compare in this norm, a name or FILE.py:NAME.

@@ -36,7 +36,7 @@ from attsvm.training.path import Path
 # What may be an object from a user's file, by kind.
 KINDS: dict[str, type] = {"optimizer": Optimizer, "model": Model, "loss": Loss, "head": Head}
 PARTS = ("model", "optimizer", "loss")
-SHARED = ("seed", "init", "width", "schedule", "decay")
+SHARED = ("seed", "init", "width", "heads", "schedule", "decay")
 # What a saved run keeps: given again when it goes on, it must be as it was.
 KEPT = (*PARTS, "options", "lr", *SHARED)
 
@@ -61,6 +61,7 @@ def run_tokens(asked: Mapping[str, Any], given: set[str]) -> None:
         trained["lr"] = rate_of(parts["optimizer"], config["options"])
     stop = _until(archive, parts, fixed, asked, trained)
     how = {"head": head, "steps": asked["steps"], "start": start, "stop": stop}
+    how["threads"] = asked["threads"]
     with bar("training") as progress:
         try:
             path = train(archive.tokens, progress=progress, **how, **config, **parts)
@@ -120,6 +121,7 @@ def run_several(asked: Mapping[str, Any], chosen: Mapping[str, list[Any]]) -> No
             head=_read_head(archive, asked["head"], fixed, asked["seed"]),
             steps=asked["steps"],
             progress=progress,
+            threads=asked["threads"],
             loss=read_part(asked["loss"], "loss"),
             **{k: value for k, value in _read_config(asked, archive).items() if k != "lr"},
         )
@@ -332,6 +334,12 @@ def _read_head(archive: Archive, name: str | None, model: str | Model, seed: int
         return name
     if name is not None and is_outside(name):
         return read_part(name, "head")
+    if (
+        name is None
+        and model_of(model).layer is not None
+        and np.ndim(archive.arrays.get("v", 0.0)) > 1
+    ):
+        return archive.arrays["v"]  # a row for each attention head
     return archive.head(name, seed)
 
 

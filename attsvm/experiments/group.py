@@ -22,7 +22,7 @@ from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve_many import solve_many
-from attsvm.theory.measures import correlation, margin_share
+from attsvm.theory.measures import bregman, correlation, margin_share
 from attsvm.training.heads import head_of
 from attsvm.training.losses import loss_of
 from attsvm.training.models import model_of
@@ -30,7 +30,7 @@ from attsvm.training.models.gradient.batch import Batch
 from attsvm.training.models.model import Evaluation, evaluate
 from attsvm.training.optimizers.optimizer import Blocks
 from attsvm.training.path import Path
-from attsvm.training.task import begin, shapes_of
+from attsvm.training.task import initial
 
 # What a measure may return in place of columns: parts of the table, each with columns of its own.
 Parts = list[dict[str, Any]]
@@ -110,11 +110,12 @@ class Group:
             if self.drawn.starts is None:
                 raise Unsupported('this family draws no starts: let init be "zero" or "normal:STD"')
             return self.drawn.starts
-        shapes = shapes_of(model, Batch.of(self.tokens), self.run["width"] or None)
-        kind = model.start if init == "default" else init
-        first = 2**32 * int(self.run["start"])
-        each = [begin(shapes, 1, kind, seed=first + seed) for seed in self.seeds]
-        return {name: np.concatenate([blocks[name] for blocks in each]) for name in shapes}
+        first, width = 2**32 * int(self.run["start"]), self.run["width"] or None
+        each = [
+            initial(model, Batch.of(t), init, seed=first + seed, width=width)
+            for t, seed in zip(self.tokens, self.seeds, strict=True)
+        ]
+        return {name: np.concatenate([blocks[name] for blocks in each]) for name in each[0]}
 
     @cached_property
     def ends(self) -> Floats:
@@ -168,11 +169,28 @@ def cosine(W: Floats, certificate: Certificate | None) -> float:
     return float(correlation(W, certificate))
 
 
+def cosines(W: Floats, certificate: Certificate | None) -> Floats:
+    """The cosine of each W of a stack (R, d, dq), or of each prompt (R, d)."""
+    return np.array([cosine(M[:, None] if M.ndim == 1 else M, certificate) for M in W])
+
+
 def share(W: Floats, certificate: Certificate | None) -> float:
     """The certified margin share of W; nan when no solution is certified, or W = 0."""
     if certificate is None or certificate.W is None or not np.any(W):
         return float("nan")
     return float(margin_share(W, certificate))
+
+
+def norm_name(p: str) -> str:
+    """The name of the entrywise norm of exponent p."""
+    return "frobenius" if float(p) == 2 else f"l{p}"
+
+
+def divergence(W: Floats, best: Any, p: str) -> Floats:
+    """The divergence of each W (R, d, dq) in exponent p from a certified solution; nan without."""
+    if best.W is None or not np.isfinite(best.gap):
+        return np.full(len(W), np.nan)
+    return np.asarray(bregman(W, best.W, float(p)))
 
 
 def thinned(steps: Ints | Floats, most: int = 40) -> Ints:
@@ -196,8 +214,8 @@ def share_among(yes: Bools, among: Bools) -> Floats:
 
 
 def selected_by(tokens: Tokens, W: Floats) -> Ints:
-    """The token of each input (n,) with the largest logit k_t·W z under W (d, dq)."""
+    """The token of each input (..., n) with the largest logit k_t·W z under each W (..., d, dq)."""
     keys = np.asarray(tokens.keys, dtype=np.float64)
     source = keys if tokens.source is None else keys[tokens.source]
-    logits = np.einsum("ntd,dq,nq->nt", source, W, tokens.queries)
-    return np.where(tokens.present(), logits, -np.inf).argmax(axis=1)
+    logits = np.einsum("ntd,...dq,nq->...nt", source, W, tokens.queries)
+    return np.where(tokens.present(), logits, -np.inf).argmax(axis=-1)

@@ -147,7 +147,7 @@ def many(count: int) -> str:
 def paper_title(letter: str) -> str:
     """The paper's title for its letter; other words of an id are titles of their own."""
     source = REFERENCES.get(PAPERS.get(letter, ""))
-    titles = {"beyond": "Beyond the papers", "sweep": "Sweeps"}
+    titles = {"E": "Neighbours", "beyond": "Beyond the papers", "sweep": "Sweeps"}
     return source.title if source else titles.get(letter, letter)
 
 

@@ -26,6 +26,7 @@ from attsvm.plotting.style import Picture, finish, headline, sheet, step_axis
 from attsvm.theory import measures
 from attsvm.theory.comparison import ComparedRun, Comparison
 from attsvm.theory.convergence.prover import Since
+from attsvm.theory.layer_outcome import LayerOutcome
 from attsvm.theory.measures import bregman
 from attsvm.theory.outcome import DECIDED, Outcome
 from attsvm.training.path import Path
@@ -50,12 +51,14 @@ def path_picture(
     token of each input, with the last change of the selection. Right: distance of direction and of
     margin from the predicted limit; without an outcome the norms of the blocks.
     proved: the first record with a proof of convergence; its step is marked, and what is proved of
-    the distance from there on is drawn beside what is measured.
+    the distance from there on is drawn beside what is measured. Of a LayerOutcome, whose heads have
+    limits of their own, the norms of the blocks are drawn.
     """
     if not 0 <= instance < path.size:
         raise BadTokens(f"instance is {instance}: the path has instances 0 to {path.size - 1}")
     if found is not None and not isinstance(found, Outcome):
         raise BadTokens(f"found is {type(found).__name__}: give the Outcome of the path")
+    found = None if isinstance(found, LayerOutcome) else found
     with style.styled(look):
         figure, grid = sheet(look, columns=3, size=(10.0, 4.0))
         axes = grid.ravel()

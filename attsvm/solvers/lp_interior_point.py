@@ -205,7 +205,7 @@ def close_gap(
     *,
     tol: float,
     enough: Enough | None = None,
-    told: Progress | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Floats, Floats, float]:
     """The best W (d, dq) and λ (m,) found for the sorted rows, and their gap; no worse than given.
 
@@ -232,8 +232,8 @@ def close_gap(
                 # them least.
                 best = replace(best, upper=np.inf)
             best = best.judged(W=w, lam=point.spread(unit_rows))
-            if told is not None:
-                told(0.0, f"gap {best.gap:.1e}, {len(point.J):,} at work")
+            if progress is not None:
+                progress(0.0, f"gap {best.gap:.1e}, {len(point.J):,} at work")
             stale += 1
             if best.gap < 0.9 * mark or point.total < 0.9 * least:
                 stale, mark, least = 0, min(mark, best.gap), min(least, point.total)

@@ -100,10 +100,10 @@ class Certificates:
 
 
 def _run(method: Solver, problem: Problem, norm: Norm, tol: float, budget: float) -> Answer:
-    """The answer of a solver, which sees keys, queries, right-hand sides and C of a middling size.
+    """The answer of a solver, which sees keys, queries, right-hand sides and C, well scaled.
 
     With keys 2^a K, queries 2^q Q and right-hand sides 2^s r the problem of (K, Q, r) has the
-    solution W·2^(a + q − s), and C·2^(2(a + q) − s) for C. Beyond a middling size C is as good as
+    solution W·2^(a + q − s), and C·2^(2(a + q) − s) for C. Beyond a moderate size C is as good as
     none, or as zero: λ then lies far below it, or grows with it.
     """
     soft, scaled, a, q, s = budget < np.inf, problem, 0, 0, 0

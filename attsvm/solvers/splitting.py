@@ -111,11 +111,11 @@ def by_splitting(problem: Problem, norm: Norm, *, tol: float, budget: float = np
     judge = None if problem.scalable else enough
     lam = np.concatenate([start.multipliers, start.tie_multipliers])[rows.order]
     prox = norm.prox if np.isinf(budget) else SquaredProx(norm, norm.prox)
-    with bar(f"{problem.m:,} rows in norm {norm.name}", late=True, total=None) as told:
+    with bar(f"{problem.m:,} rows in norm {norm.name}", late=True, total=None) as progress:
         if np.isinf(budget) and has_pairs(norm):
-            W, lam = _closed(rows, norm, lam, tol=tol, enough=judge, told=told)
+            W, lam = _closed(rows, norm, lam, tol=tol, enough=judge, progress=progress)
         else:
-            W, lam = alternate(rows, norm, prox, lam, tol=tol, enough=judge, told=told)
+            W, lam = alternate(rows, norm, prox, lam, tol=tol, enough=judge, progress=progress)
     return _turned(answered(W, lam), basis)
 
 
@@ -126,20 +126,22 @@ def _closed(
     *,
     tol: float,
     enough: Enough | None,
-    told: Progress | None,
+    progress: Progress | None,
 ) -> tuple[Floats, Floats]:
     """W and λ of a norm that is a linear program: its interior point ends what splitting began."""
     leave, prox = Handover(rows, tol), cast(Prox, norm.prox)
-    W, best = alternate(rows, norm, prox, lam, tol=tol, enough=enough, leave=leave, told=told)
+    W, best = alternate(
+        rows, norm, prox, lam, tol=tol, enough=enough, leave=leave, progress=progress
+    )
     # Bounds that look good and are refused leave no way on for splitting.
     refused = enough is not None and leave.able(best) and not enough(W, best)
     if not leave.left and not refused:
         return W, best
-    W, best, gap = close_gap(rows, norm, W, best, tol=tol, enough=enough, told=told)
+    W, best, gap = close_gap(rows, norm, W, best, tol=tol, enough=enough, progress=progress)
     if gap <= max(tol, HELP):
         return W, best
     # Nearly dependent rows may stop the one and not the other.
-    more = alternate(rows, norm, prox, lam, tol=tol, enough=enough, told=told)
+    more = alternate(rows, norm, prox, lam, tol=tol, enough=enough, progress=progress)
     pair = BestPair(rows, norm, W, best).judged(W=W, lam=best).judged(W=more[0], lam=more[1])
     return pair.W, pair.lam
 
@@ -182,7 +184,7 @@ def alternate(
     tol: float,
     enough: Enough | None = None,
     leave: Handover | None = None,
-    told: Progress | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Floats, Floats]:
     """The best W (d, dq) and λ (m,) found for the sorted rows, from Frobenius multipliers λ.
 
@@ -230,8 +232,8 @@ def alternate(
         best = best.judged(W=W, lam=lam / step).judged(W=V)
         stale = 0 if best.gap < 0.9 * mark else stale + 1
         mark = best.gap if stale == 0 else mark
-        if told is not None:
-            told(0.0, f"gap {best.gap:.1e}")
+        if progress is not None:
+            progress(0.0, f"gap {best.gap:.1e}")
         if leave and leave(best.lam, gap=best.gap, epochs=waiting.epochs, stale=stale):
             break
         # What stands still may be a row that waits, and is missed in between.

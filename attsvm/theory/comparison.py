@@ -380,7 +380,12 @@ def head_for(head: Any, model: str | Model) -> Any:
     """The head for a model: one that trains its own is given a name at most."""
     if isinstance(model, str) and model in SENTENCE_MODELS:
         raise Unsupported(f"{model} is a model of sentences: compare takes models of tokens")
-    return None if model_of(model).trains_head and not isinstance(head, str) else head
+    form = model_of(model)
+    if form.layer is not None:
+        raise Unsupported(
+            f"{form.name} has no one matrix W: compare takes models that have, so train it alone"
+        )
+    return None if form.trains_head and not isinstance(head, str) else head
 
 
 def check_optimizers(optimizers: Sequence[RuleLike], options: dict[str, Any]) -> None:

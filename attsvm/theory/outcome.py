@@ -33,7 +33,14 @@ from attsvm.solvers.solve_sets import supporting
 from attsvm.theory import measures
 from attsvm.theory.convergence import ConvergenceProof
 from attsvm.theory.convergence.prover import Prover, head_at, prover, prover_of
-from attsvm.theory.limits import Limit, LimitCase, limit_of, predict_case, reach_of
+from attsvm.theory.limits import (
+    Limit,
+    LimitCase,
+    limit_of,
+    margins_needed,
+    predict_case,
+    reach_of,
+)
 from attsvm.theory.optima import Optimality, verdict_on
 from attsvm.training.heads import Head, head_of
 from attsvm.training.losses import Loss, loss_of
@@ -213,7 +220,7 @@ def outcome(
     lr: float | None = None,
     loss: str | Loss = "logistic",
 ) -> Outcome:
-    """The Outcome of one instance of a path, or of given weights.
+    """The Outcome of one instance of a path, or of given weights; a LayerOutcome of a layer's path.
 
     run: a Path, or weights as `WeightBlocks.of` takes them. norm: the norm to compare with; that of
     the predicted limit unless given. model: that of the run, for a saved run with a custom model.
@@ -225,6 +232,11 @@ def outcome(
         for name, given in (("optimizer", optimizer), ("lr", lr)):
             if given is not None:
                 raise Unsupported(f"{name} is for given weights: a path knows how it was trained")
+        form = run.form(model)
+        if isinstance(form, Model) and form.layer is not None:
+            from attsvm.theory.layer_outcome import layer_outcome
+
+            return layer_outcome(run, tokens, head, form, instance=instance, norm=norm)
         case, known, prover = _read_path(run, tokens, head, instance, model, loss)
         usual = None
     elif model is not None:
@@ -254,7 +266,7 @@ def outcome(
     proof = None if prover is None else replace(prover, solved=case.solved).prove(known["W"])
     return Outcome(
         **known,
-        state=_state(known["top_attention"], verdict, proof),
+        state=state_of(known["top_attention"], verdict, proof),
         certificate=certificate,
         optimality=verdict,
         correlation=correlation,
@@ -408,7 +420,7 @@ def _unit_head(head: Head | None) -> Head | None:
     return head if v is None else head_of(v / max(float(np.abs(v).max()), 1e-300), v.shape[1])
 
 
-def _state(
+def state_of(
     top_attention: float, verdict: Optimality | None, proof: ConvergenceProof | None
 ) -> State:
     """The state of a run; only a proof that has succeeded makes one that converges."""
@@ -424,7 +436,11 @@ def _state(
 def _solve_relaxed(
     tokens: Tokens, case: LimitCase, keep: Selection, norm: str | Norm
 ) -> Certificate | None:
-    """That of the relaxed problem, where a trained decoder leaves inputs unsupported; else None."""
+    """That of the problem with other margins than 1: 0 where a trained decoder leaves inputs
+    unsupported, ½ where the loss attains its target; else None."""
+    need = margins_needed(case, keep)
+    if need is not None and (need < 1).any():
+        return solve(Problem.of(tokens, keep, b=need), norm)
     support: Bools | None = None
     if case.trained:
         with suppress(AttsvmError):

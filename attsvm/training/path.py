@@ -19,7 +19,14 @@ from attsvm._utils.expected import expect, file_path, place, whole_instance
 from attsvm._utils.files import parse_json
 from attsvm._utils.result import Summary, Table, draw
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.training.models import SENTENCE_MODELS, Model, SentenceModel, model_of, with_head
+from attsvm.training.models import (
+    SENTENCE_MODELS,
+    Model,
+    SentenceModel,
+    model_of,
+    with_head,
+    with_heads,
+)
 from attsvm.training.optimizers.optimizer import BELOW
 
 if TYPE_CHECKING:
@@ -73,6 +80,7 @@ _NEEDED: dict[str, Callable[[Any], bool]] = {
 _MAY: dict[str, Callable[[Any], bool]] = {
     "head": lambda x: x is None or _word(x),
     "width": lambda x: x is None or _count(x, 1),
+    "heads": lambda x: x is None or _count(x, 1),
     "records": lambda x: _count(x, 1),
     "outside": _names,
     "blocks": _names,
@@ -152,6 +160,7 @@ class Path(Table):
     norm; top (R, B, n) the token with the most attention; top_attention (R, B, n) its probability;
     clock (R, B): log of the time at which plain gradient flow is at the same point (nan for
     optimizers that do not follow it); changed (B, n): the last step at which the top token changed.
+    With several heads n counts the inputs of each, one head after the other.
     config: model, optimizer, loss, lr, … as plain values; state: the optimizer's state at the end.
     diverged: the step at which a number was no longer finite, −1 when none was. objects: the
     optimizer, model or loss of the run by family, where it was an object and not a name; they are
@@ -183,7 +192,7 @@ class Path(Table):
         return int(self.loss.shape[1])
 
     def matrices(self, model: Model | None = None) -> Floats:
-        """The effective W of every record (R, B, d, dq).
+        """The effective W of every record (R, B, d, dq); those of several heads below each other.
 
         model: that of the run, needed for a saved run whose model was a custom object.
         """
@@ -194,7 +203,10 @@ class Path(Table):
         """The model of the run; raises Unsupported where it is an unknown custom object."""
         name = self.config["model"]
         if "model" not in self.config.get("outside", ()):
-            form = SENTENCE_MODELS[name] if name in SENTENCE_MODELS else model_of(name)
+            if name in SENTENCE_MODELS:
+                form: Model | SentenceModel = SENTENCE_MODELS[name]
+            else:
+                form = with_heads(model_of(name), self.config.get("heads"))
             self._check_blocks(form)
             return form
         found = self.objects.get("model") if model is None else model
@@ -204,7 +216,7 @@ class Path(Table):
             )
         if expect(found, Model, "model").name != name:
             raise Unsupported(f"this run's model is {name!r}, not {found.name!r}: give that one")
-        return model_of(found)
+        return with_heads(model_of(found), self.config.get("heads"))
 
     def _check_blocks(self, form: Model | SentenceModel) -> None:
         """Raises BadTokens unless the blocks are matrices and vectors of the model's names."""

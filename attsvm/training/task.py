@@ -17,10 +17,10 @@ from attsvm._utils.expected import shown, whole
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.problem.tokens import Tokens
 from attsvm.training.config import OptimizerConfig
-from attsvm.training.heads import Head, Linear, head_of
+from attsvm.training.heads import HEADS, Head, Linear, head_of
 from attsvm.training.loop import FastSteps, Holder, Kernel, TrainingTask, named, unnamed
 from attsvm.training.losses import Loss, loss_of
-from attsvm.training.models import model_of, with_head
+from attsvm.training.models import model_of, with_head, with_heads
 from attsvm.training.models.gradient import fused, inputs, lane_rules, lanes
 from attsvm.training.models.gradient.batch import Batch, residual, shortfalls
 from attsvm.training.models.model import Evaluation, Model, evaluate
@@ -41,12 +41,24 @@ def initial(
     if isinstance(init, dict):
         _check_width(model, batch, init, width)
     if init != "default":
-        return begin(shapes, batch.size, init, seed=seed)
+        first = begin(shapes, batch.size, init, seed=seed)
+        return _began(model, batch, init, first)
     out = begin(shapes, batch.size, model.start, seed=seed)
     if "V" in shapes:  # no unit of a zero network is active
         drawn = begin({"V": shapes["V"]}, batch.size, "normal:0.1", seed=seed)
         out = {name: drawn.get(name, block) for name, block in out.items()}
-    return out
+    return _began(model, batch, init, out)
+
+
+def _began(model: Model, batch: Batch, init: str | dict[str, Any], first: Blocks) -> Blocks:
+    """The first parameters of a layer: blocks that no init draws at their number; checked."""
+    layer = model.layer
+    if layer is None:
+        return first
+    if not isinstance(init, dict):
+        first |= {name: np.full_like(first[name], x) for name, x in layer.begin.items()}
+    layer.vectors(first, batch.queries)
+    return first
 
 
 def _check_width(model: Model, batch: Batch, init: dict[str, Any], width: int | None) -> None:
@@ -126,12 +138,13 @@ def token_task(
     given_loss: str | Loss,
     given_head: Any,
     width: int | None,
+    heads: int | None,
     config: OptimizerConfig,
 ) -> TrainingTask:
     """The task (1/n) Σ ℓ(y_i h(o_i)); given_head: a fixed one, or the name of one to train."""
-    model, loss = model_of(given_model), loss_of(given_loss)
+    model, loss = with_heads(model_of(given_model), heads), loss_of(given_loss)
     width = None if width is None else whole(width, "width", least=1)
-    batch = Batch.of(tokens)
+    batch = Batch.of(prepared(model, tokens))
     head = _head(given_head, model, batch)
     named = given_head if isinstance(given_head, str) else None
     facts = {
@@ -141,6 +154,8 @@ def token_task(
         "width": width,
         "places": int(batch.keys.shape[2]),
     }
+    if heads is not None:
+        facts["heads"] = heads
     if model.trains_head:
         model = with_head(model, named or "linear")
 
@@ -151,7 +166,7 @@ def token_task(
     ahead = _fused(batch, model, loss, head, config)
     return TrainingTask(
         size=batch.size,
-        inputs=int(batch.keys.shape[1]),
+        inputs=int(batch.keys.shape[1]) * heads_of(model),
         shapes=shapes_of(model, batch, width),
         begin=lambda init, seed: initial(model, batch, init, seed=seed, width=width),
         loss_and_grad=evaluate_at,
@@ -162,6 +177,17 @@ def token_task(
         facts=facts,
         objects={family: part for family, part in given.items() if not isinstance(part, str)},
     )
+
+
+def heads_of(model: Model) -> int:
+    """How many attention heads the model has."""
+    return 1 if model.layer is None else model.layer.heads
+
+
+def prepared(model: Model, tokens: Tokens | Sequence[Tokens]) -> list[Tokens]:
+    """The tokens as the model reads them."""
+    listed = [tokens] if isinstance(tokens, Tokens) else list(tokens)
+    return listed if model.layer is None else [model.layer.prepare(t) for t in listed]
 
 
 def _head(head: Any, model: Model, batch: Batch) -> Head | None:
@@ -177,7 +203,35 @@ def _head(head: Any, model: Model, batch: Batch) -> Head | None:
         return None
     if head is None:
         raise BadTokens(f"model {model.name!r} needs a prediction head: pass head=v, a vector")
-    return head_of(head, batch.values.shape[3], size=batch.size)
+    return head_for(head, model, batch.values.shape[3], batch.size)
+
+
+def head_for(head: Any, model: Model, e: int, size: int) -> Head:
+    """The prediction head of outputs of e features for `size` instances, checked.
+
+    Of H attention heads it reads the H e features of them all: a vector (e,) reads each alike,
+    (H, e) has a row for each, (B, H, e) those of every instance.
+    """
+    H = heads_of(model)
+    if H == 1 or isinstance(head, Head):
+        own = getattr(head, head.block) if H > 1 and type(head) in HEADS.values() else None
+        if own is not None and own.shape[1] != H * e:
+            raise BadTokens(
+                f"the prediction head reads {own.shape[1]} features; {H} attention heads of {e} "
+                f"features have {H * e}"
+            )
+        return head_of(head, H * e, size=size)
+    wanted = f"it must be ({e},), one for all {H} attention heads, or ({H}, {e}), one for each"
+    try:
+        v = np.asarray(head, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        widths = [np.size(row) for row in head] if isinstance(head, list | tuple) else []
+        said = f"has rows of widths {widths}" if len(set(widths)) > 1 else f"is {shown(head)}"
+        raise BadTokens(f"the prediction head {said}; {wanted}") from error
+    if v.shape not in ((e,), (H, e), (size, H, e)):
+        raise BadTokens(f"the prediction head has shape {v.shape}; {wanted}")
+    rows = size if v.ndim == 3 else 1
+    return head_of(np.broadcast_to(v, (rows, H, e)).reshape(rows, H * e), H * e, size=size)
 
 
 def _fused(
@@ -256,15 +310,18 @@ def _infimum(batch: Batch, head: Head | None, loss: Loss) -> Floats:
     v = None if head is None else head.vector
     if v is None:
         return np.full(batch.size, loss.infimum)
-    if loss.from_best is not None:  # as near to its best as attention can get
+    H = v.shape[-1] // batch.values.shape[3]
+    if loss.from_best is not None and H == 1:  # as near to its best as attention can get
         short = shortfalls(batch, v, loss.best)
         least = np.where(batch.present, short, np.inf).min(axis=2, keepdims=True)
         most = np.where(batch.present, short, -np.inf).max(axis=2, keepdims=True)
         r = residual(np.clip(0.0, least, most), np.zeros(least.shape))
         return loss.from_best(*r)[0].mean(axis=1)
-    v = np.broadcast_to(v, (batch.size, batch.values.shape[3]))
-    scores = np.einsum("bntd,bd->bnt", batch.values, v) * batch.labels[:, :, None]
-    best = np.where(batch.present, scores, -np.inf).max(axis=2)
+    # The margins of attention heads add up, and each is on its own best token.
+    v = np.broadcast_to(v, (batch.size, v.shape[-1])).reshape(batch.size, H, -1)
+    scores = np.einsum("bnte,bhe->bhnt", batch.values, v) * batch.labels[:, None, :, None]
+    best = np.where(batch.present[:, None], scores, -np.inf).max(axis=3).sum(axis=1)
     if np.isfinite(loss.best):  # least at this margin, or as near to it as attention can get
-        best = np.clip(loss.best, np.where(batch.present, scores, np.inf).min(axis=2), best)
+        least = np.where(batch.present[:, None], scores, np.inf).min(axis=3).sum(axis=1)
+        best = np.clip(loss.best, least, best)
     return loss.value(best).mean(axis=1)

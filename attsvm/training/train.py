@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.expected import function, whole
+from attsvm._utils.parallel import using_threads
 from attsvm._utils.progress import Progress
 from attsvm.errors import BadTokens
 from attsvm.problem.tokens import Tokens
@@ -32,6 +33,8 @@ def train_tokens(
     head: Any = None,
     loss: str | Loss = "logistic",
     width: int | None = None,
+    heads: int | None = None,
+    threads: int | None = None,
     start: Path | None = None,
     **how: Any,
 ) -> Path:
@@ -43,10 +46,11 @@ def train_tokens(
     def task(config: OptimizerConfig, parts: dict[str, Any]) -> TrainingTask:
         before = {} if start is None else start.config
         kept = before.get("head") if head is None else head
-        columns = width if start is None else before.get("width")
-        return token_task(tokens, parts["model"], parts["loss"], kept, columns, config)
+        columns, count = (width, heads) if start is None else map(before.get, ("width", "heads"))
+        return token_task(tokens, parts["model"], parts["loss"], kept, columns, count, config)
 
-    return descend(task, {"model": model, "loss": loss}, start=start, **how)
+    with using_threads(None if threads is None else whole(threads, "threads", least=1)):
+        return descend(task, {"model": model, "loss": loss}, start=start, **how)
 
 
 def descend(

@@ -24,6 +24,33 @@ os.dup2(ends[0], 3), os.dup2(ends[1], 4)
 os.closerange(5, 256)
 os.execv(sys.argv[3], sys.argv[3:])
 """
+# What is seen of the page with a contrast below 4.5, which WCAG AA asks for.
+CONTRAST = """(() => {
+  const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+  const rgb = (colour) => {
+    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
+    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, k) => sum + v * [0.2126, 0.7152, 0.0722][k], 0);
+  const behind = (e) => {
+    for (; e; e = e.parentElement) {
+      const found = rgb(getComputedStyle(e).backgroundColor);
+      if (found[3] > 0) return found;
+    }
+    return [255, 255, 255, 255];
+  };
+  const weak = [];
+  for (const e of document.querySelectorAll("body *:not(script):not(svg):not(svg *):not(option)")) {
+    const words = [...e.childNodes].filter(n => n.nodeType === 3).map(n => n.data.trim()).join("");
+    if (!words || e.offsetParent === null) continue;
+    const [a, b] = [light(rgb(getComputedStyle(e).color)), light(behind(e))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) weak.push(`${words.slice(0, 30)}: ${ratio.toFixed(2)}`);
+  }
+  return weak;
+})()"""
 PATIENCE = 60.0  # seconds for one answer, on a busy machine
 
 

@@ -6,6 +6,7 @@ Skipped where there is no browser, unless ATTSVM_REQUIRE_BROWSER is set.
 import pytest
 
 from attsvm.experiments.report import write_report
+from tests.browser.chromium import CONTRAST
 from tests.experiments.folders import EVIL, made_up
 
 SHOWN = """[...document.querySelectorAll("%s")].filter(e => !e.hidden).map(e => e.dataset.study)"""
@@ -154,31 +155,3 @@ def test_contrast_is_enough(page):
         page.value(f"document.documentElement.dataset.theme = '{theme}'")
         weak = page.value(CONTRAST)
         assert weak == [], theme
-
-
-CONTRAST = """(() => {
-  const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
-  const rgb = (colour) => {
-    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data];
-  };
-  const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
-    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, v, k) => sum + v * [0.2126, 0.7152, 0.0722][k], 0);
-  const behind = (e) => {
-    for (; e; e = e.parentElement) {
-      const found = rgb(getComputedStyle(e).backgroundColor);
-      if (found[3] > 0) return found;
-    }
-    return [255, 255, 255, 255];
-  };
-  const weak = [];
-  for (const e of document.querySelectorAll("body *:not(script):not(svg):not(svg *):not(option)")) {
-    const words = [...e.childNodes].filter(n => n.nodeType === 3).map(n => n.data.trim()).join("");
-    if (!words || e.offsetParent === null) continue;
-    const [a, b] = [light(rgb(getComputedStyle(e).color)), light(behind(e))];
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (ratio < 4.5) weak.push(`${words.slice(0, 30)}: ${ratio.toFixed(2)}`);
-  }
-  return weak;
-})()"""

@@ -244,3 +244,15 @@ def test_example_refuses(run, tmp_path, words, said):
 
 def test_tour_needs_a_folder(run, good):
     refused(run("tour", "--out", good), "good.npz")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("train", "x.npz", "--rule", "gd"), ("reproduce", "--instances", "5"), ("bench",)],
+    ids=lambda words: words[-2] if len(words) > 1 else words[0],
+)
+def test_options_and_commands_of_old_name_the_new_ones(run, words):
+    done = run(*words)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("attsvm: the ") and done.err.count("\n") == 1
+    assert any(new in done.err for new in ("--optimizer", "--seeds", "python -m benchmarks"))

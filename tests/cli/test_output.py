@@ -165,6 +165,24 @@ def test_tour_table(run, tmp_path):
     assert "nuclear" in done.out and "holds" in done.out and "tour.svg" in done.out
 
 
+def test_play(run, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or True)
+    file = tmp_path / "page.html"
+    done = run("play", "--out", file)
+    assert (done.code, done.out, done.err, opened) == (0, f"{file}\n", "", [])
+    page = file.read_text("utf-8")
+    assert page.startswith("<!DOCTYPE html>") and list(tmp_path.iterdir()) == [file]
+    again = run("play", "--out", file, "--open", "--json")  # this very page may stay
+    assert again.report == {"status": "optimal", "file": str(file), "opened": True}
+    assert opened == [file.as_uri()]
+    file.write_text("mine")
+    refused(run("play", "--out", file), "page.html exists", "--force")
+    assert file.read_text() == "mine"
+    assert run("play", "--out", file, "--force").code == 0 and file.read_text("utf-8") == page
+    refused(run("play", "--out", tmp_path), "is a folder")
+
+
 def test_version(run):
     assert run("--version").out == f"attsvm {__version__}\n"
 

@@ -167,7 +167,6 @@ def _of_torch() -> dict[str, dict[str, Any]]:
         "load_data": {"config": config, "file": "saved.csv"},
         "fit": {"config": config, "data": texts()},
         "config_of": {"task": "text"}, "read_config": {"file": "saved.toml"},
-        "Monitor.to_csv": {"file": "rows.csv"},
         "as_optimizer": {"kind": torch.optim.SGD, "lr": 0.1},
         "Captured.outcome": {},
     }  # fmt: skip

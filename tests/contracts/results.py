@@ -52,6 +52,20 @@ def ended() -> attsvm.Outcome:
 
 
 @cache
+def heads() -> attsvm.Outcome:
+    tokens, v = small()
+    path = attsvm.train(tokens, model="multi-head", heads=3, head=v, steps=50)
+    return attsvm.outcome(path, tokens, v)
+
+
+@cache
+def inputs() -> attsvm.Outcome:
+    tokens, v = large()
+    path = attsvm.train(tokens, model="qk-norm", head=v, steps=20)
+    return attsvm.outcome(path, tokens, v)
+
+
+@cache
 def busy() -> attsvm.Outcome:
     tokens, v = large()
     return attsvm.outcome(long_path(), tokens, v)
@@ -169,6 +183,7 @@ MADE: dict[str, tuple[Callable[[], Any], ...]] = {
     "Comparison": (comparison,),
     "ConvergenceProof": (proved, blocked),
     "FinitePart": (lambda: finite_part(tied(), orders(tied())),),
+    "LayerOutcome": (heads, inputs),
     "Limit": (limit, long_limit),
     "Optima": (optima,),
     "Optimality": (lambda: ended().optimality, crowded, lambda: busy().optimality),

@@ -105,7 +105,7 @@ def _real(count):
         return []
     return [
         f"{count} of them, marked *real data*, need torch or data sets and are run apart, by",
-        "`attsvm reproduce --real` ([real-data.md](real-data.md)).",
+        "`attsvm reproduce --real` ([Real data](real-data.md)).",
     ]
 
 

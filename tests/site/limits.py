@@ -13,7 +13,11 @@ def cell(row: LimitRow) -> str:
     """One limit in a few letters."""
     if row.norm is None:
         return "—"
-    marks = {"proved": f"**{row.norm}**", "path-only": f"*path* {row.norm}"}
+    marks = {
+        "proved": f"**{row.norm}**",
+        "path-only": f"*path* {row.norm}",
+        "measured": f"*seen* {row.norm}",
+    }
     return marks.get(row.status, row.norm)
 
 

@@ -120,12 +120,10 @@ def test_the_page_on_models(installed):
     assert [(str(a), str(b)) for a, b in (view.attention().shape, view.W.shape)] == shapes
 
 
-def test_the_line_of_the_readme():
+def test_the_block_of_the_readme_on_transformers(installed):
+    installed("minilm")
     text = (ROOT / "README.md").read_text("utf-8")
-    brought, line = re.search(
-        r"`(from attsvm\.torch import [^`]+)`, and\n  `([^`]+)`", text
-    ).groups()
-    session = {"model": given()["model"]}
-    run(brought, session)
-    optimizer = eval(line, session)
-    assert [group["p"] for group in optimizer.param_groups] == [1.1, 2.0]
+    (block,) = (match[2] for match in BLOCK.finditer(text) if "inspect(" in match[2])
+    session = {"attsvm": attsvm, "model": "minilm", "tokenizer": None, "texts": ["A cat sat down."]}
+    run(block, session)
+    assert session["found"].to_frame().index.tolist() == ["L3H5", *(f"L5H{h}" for h in range(12))]

@@ -19,7 +19,15 @@ from tests.site import limits
 
 PAGES = tuple(
     ROOT / "docs" / f"{name}.md"
-    for name in ("index", "tutorial", "howto-arrays", "howto-optimizers", "howto-text-or-model")
+    for name in (
+        "index",
+        "tutorial",
+        "training",
+        "first-change",
+        "howto-arrays",
+        "howto-optimizers",
+        "howto-text-or-model",
+    )
 )
 PAIR = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", re.S | re.M)
 

@@ -19,7 +19,7 @@ import attsvm
 from attsvm import BadTokens, ConvergenceWarning, Tokens, Unsupported
 from attsvm.datasets.instances import sphere_arrays
 from attsvm.solvers import solve as front
-from attsvm.theory.outcome import State, _state
+from attsvm.theory.outcome import State, state_of
 from attsvm.training.heads import Quadratic
 from attsvm.training.losses import LOSSES
 from tests.problem.test_weights import FakeTensor
@@ -134,7 +134,7 @@ def test_what_is_told_names_the_limit():
     # No norm of factors is known for this optimizer: the usual one is compared with.
     found = attsvm.outcome((W, np.eye(4)), TOKENS, V, optimizer="adam")
     assert found.limit.norm is None and found.certificate.norm.name == "nuclear"
-    squared = attsvm.outcome(W, TOKENS, V, optimizer="gd", loss="squared")
+    squared = attsvm.outcome(W, TOKENS, V, optimizer="polyak", loss="squared")
     assert "does not apply" in squared.limit.word and squared.limit.status == "proved"
     assert found.loss != squared.loss
     wide = attsvm.outcome((W, np.eye(4)), TOKENS, V, optimizer="gd").limit
@@ -409,9 +409,9 @@ def test_without_a_head_nothing_is_known():
 def test_only_a_proof_makes_a_run_that_converges(top_attention, locally):
     verdict = SimpleNamespace(locally=locally, kind="undecided" if locally is None else "local")
     proved, failed = (SimpleNamespace(proved=p, message="…") for p in (True, False))
-    assert _state(top_attention, verdict, proved) == CONVERGES
+    assert state_of(top_attention, verdict, proved) == CONVERGES
     for proof in (failed, None):
-        said = _state(top_attention, verdict, proof)
+        said = state_of(top_attention, verdict, proof)
         wanted = {True: LOCAL, False: SATURATED, None: UNKNOWN}[locally]
         assert said == (UNDECIDED if top_attention < 0.999 else wanted)
 

@@ -111,38 +111,47 @@ def _run(setting: Training, shift: float, rounded: bool) -> dict[str, np.ndarray
 def _slope(setting: Setting) -> Slope:
     """Each block's gradient, and beside it the size of what was added to make each entry."""
     X, z, y = exact(setting.X), exact(setting.z), exact(setting.y)
-    head = None if setting.v is None else exact(setting.v)
+    keys = X
+    if setting.model == "qk-norm":  # unit keys, in floats
+        keys = exact(setting.X / np.linalg.norm(setting.X, axis=2, keepdims=True))
+    head = None if setting.v is None else exact(setting.v).ravel()
     n = len(X)
     sizes: list[Any] = []  # of terms: the least and the largest so far
 
     def slope(params: Params) -> dict[str, tuple[Digits, Digits]]:
-        W = params["K"] @ params["Q"].T if "K" in params else params.get("W")
-        W = params["p"][:, None] if W is None else W
-        G = 0 * W
-        size = 0 * W
+        heads = _heads(params, X.shape[2])
+        tau = params.get("tau")
+        G, size = [0 * W for W in heads], [0 * W for W in heads]
         trained = "V" if setting.relu else "v"
         D = 0 * params[trained] if trained in params else None
+        D_tau, size_tau = mp.mpf(0), mp.mpf(0)
         for i in range(n):
-            h = X[i] @ (W @ z[i])
-            top = max(h)
-            e = np.array([mp.exp(x - top) for x in h], dtype=object)
-            s = e / e.sum()
-            o = s @ X[i]
+            w = [W @ z[i] for W in heads]
+            r = mp.sqrt(mp.fdot(w[0], w[0]))
+            u = w[0] / r if tau is not None else w[0]
+            s = [_softmax(keys[i] @ (own if tau is None else tau[0] * u)) for own in w]
+            o = np.concatenate([own @ X[i] for own in s])
             on = None
             if trained == "V" and D is not None:
                 inner = o @ params["V"]
-                on = np.array([mp.mpf(1 if u > 0 else 0) for u in inner], dtype=object)
+                on = np.array([mp.mpf(1 if x > 0 else 0) for x in inner], dtype=object)
                 value, grad = inner @ on, params["V"] @ on
             else:
                 grad = params["v"] if head is None else head
                 value = o @ grad
             outer = SLOPES[setting.loss](y[i] * value) * y[i] / n
-            scores = X[i] @ grad
-            c = outer * s * (scores - s @ scores)
-            G = G + np.outer(c @ X[i], z[i])
-            most = abs(outer) * s * (abs(scores) + s @ abs(scores))  # before it cancels
-            sizes[:] = [x(*sizes, *(w for w in most if w)) for x in (min, max)]
-            size = size + np.outer(most @ abs(X[i]), abs(z[i]))
+            for h, (own, part) in enumerate(zip(s, np.split(grad, len(heads)), strict=True)):
+                scores = X[i] @ part
+                pull = (outer * own * (scores - own @ scores)) @ keys[i]
+                most = abs(outer) * own * (abs(scores) + own @ abs(scores))  # before it cancels
+                sizes[:] = [x(*sizes, *(m for m in most if m)) for x in (min, max)]
+                full = most @ abs(keys[i])
+                if tau is not None:
+                    D_tau, size_tau = D_tau + pull @ u, size_tau + full @ abs(u)
+                    pull = tau[0] / r * (pull - (pull @ u) * u)
+                    full = abs(tau[0]) / r * (full + (full @ abs(u)) * abs(u))
+                G[h] = G[h] + np.outer(pull, z[i])
+                size[h] = size[h] + np.outer(full, abs(z[i]))
             if D is not None:
                 D = D + outer * (o if on is None else np.outer(o, on))
         needed = 50 + int(mp.log10(sizes[1] / sizes[0]))
@@ -150,11 +159,36 @@ def _slope(setting: Setting) -> Slope:
             raise TooFew(needed)
         if "K" in params:
             K, Q = params["K"], params["Q"]
-            return {"K": (G @ Q, size @ abs(Q)), "Q": (G.T @ K, size.T @ abs(K))}
-        found = {"p": (G[:, 0], size[:, 0])} if "p" in params else {"W": (G, size)}
+            return {
+                "K": (G[0] @ Q, size[0] @ abs(Q)),
+                "Q": (G[0].T @ K, size[0].T @ abs(K)),
+            }
+        if "W1" in params:
+            return {f"W{h + 1}": pair for h, pair in enumerate(zip(G, size, strict=True))}
+        whole = np.concatenate(G), np.concatenate(size)
+        found = {"p": (G[0][:, 0], size[0][:, 0])} if "p" in params else {"W": whole}
+        if tau is not None:
+            found["tau"] = np.array([D_tau]), np.array([size_tau])
         return found if D is None else found | {trained: (D, 0 * D + max(abs(D.ravel())))}
 
     return slope
+
+
+def _heads(params: Params, d: int) -> list[Digits]:
+    """W of each head."""
+    if "K" in params:
+        return [params["K"] @ params["Q"].T]
+    if "p" in params:
+        return [params["p"][:, None]]
+    if "W1" in params:
+        return list(params.values())
+    return np.split(params["W"], len(params["W"]) // d)
+
+
+def _softmax(h: Digits) -> Digits:
+    top = max(h)
+    e = np.array([mp.exp(x - top) for x in h], dtype=object)
+    return e / e.sum()
 
 
 def _clean(G: Digits, size: Digits) -> Digits:

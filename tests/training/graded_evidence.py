@@ -33,7 +33,8 @@ from tests.training.sentence_graded_evidence import sentences, sentences_before
 # Model, and whether it trains a ReLU head.
 FORMS = (
     ("prompt", False), ("weight", False), ("factored", False), ("joint-prompt", False),
-    ("joint-weight", False), ("joint-weight", True),
+    ("joint-weight", False), ("joint-weight", True), ("multi-head", False), ("split-heads", False),
+    ("qk-norm", False),
 )  # fmt: skip
 STARTS = ("normal", "far")
 WIDTH = 2
@@ -53,6 +54,8 @@ def setting(
     d = size[2]
     shapes = {
         "prompt": {"p": (d,)}, "weight": {"W": (d, d)}, "factored": {"K": (d, d), "Q": (d, d)},
+        "multi-head": {"W": (2 * d, d)}, "split-heads": {"W1": (d, d), "W2": (d, d)},
+        "qk-norm": {"W": (d, d), "tau": (1,)},
     }[model.removeprefix("joint-")]  # fmt: skip
     rng = np.random.default_rng([seed, 7])
     blocks = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
@@ -67,6 +70,8 @@ def setting(
     z = np.ones((size[0], 1)) if "p" in blocks else made["z"]
     z = np.eye(size[0], d) if units else z
     v = None if joint else made["v"]
+    if model.endswith("heads") or model == "multi-head":
+        v = rng.standard_normal((2, d))  # a row for each head
     # Labels −1 would let all units of a ReLU head die, in a gradient of zero.
     y = np.ones(size[0]) if relu else made["y"]
     return Setting(

@@ -17,7 +17,7 @@ from attsvm.training.models import MODELS
 from attsvm.training.models.gradient.batch import Batch, shortfalls
 from tests.tolerances import LOG_DOMAIN, ROUNDING
 from tests.training.models.errors import precise_error, saturated_case
-from tests.training.models.instances import GRID_HEAD
+from tests.training.models.instances import GRID_HEAD, vectors
 from tests.training.squared_evidence import KINDS, arrays, cosines, gradient_error, trained
 from tests.training.test_fused import plainly, same
 
@@ -46,15 +46,17 @@ def test_mixed_runs_end_at_half_margins():
 def test_every_model_at_the_target(name, depth):
     model, params, batch, _ = saturated_case(name, "linear", depth=depth)
     grid = np.random.default_rng(1).integers(-8, 9, batch.values.shape) / 4.0
-    logits = np.einsum("bntd,bdq,bnq->bnt", batch.keys, model.matrix(params), batch.queries)
-    top = np.where(batch.present, logits, -np.inf).argmax(axis=2)[:, :, None, None]
-    at = np.take_along_axis(grid, top, axis=2)
-    at[..., 0] += batch.labels[:, :, None] - at @ GRID_HEAD  # its entry of the head is 1
-    np.put_along_axis(grid, top, at, axis=2)
+    w = vectors(model, params, batch.queries)
+    logits = np.einsum("bntd,bhnd->hbnt", batch.keys, w)
+    H = len(logits)  # attention heads, of which each has its share of the target
+    for top in np.where(batch.present, logits, -np.inf).argmax(axis=3)[..., None, None]:
+        at = np.take_along_axis(grid, top, axis=2)
+        at[..., 0] += batch.labels[:, :, None] / H - at @ GRID_HEAD  # its entry of the head is 1
+        np.put_along_axis(grid, top, at, axis=2)
     batch.values[:] = grid
     if model.trains_head:
         params["v"][:] = GRID_HEAD
-    head = None if model.trains_head else Linear(GRID_HEAD[None])
+    head = None if model.trains_head else Linear(np.tile(GRID_HEAD, H)[None])
     error, least = precise_error((model, params, batch, head), SQUARED)
     assert error <= LOG_DOMAIN and least < -1.5 * depth
 

@@ -1,1 +1,1 @@
-"""Training on sentences: the tasks, their kernels, both stages, and where a run has got to."""
+"""Training on sentences: the tasks, their kernels, both stages, and the outcome of a run."""

@@ -360,6 +360,7 @@ def _limit(run: SentenceRun, found: Realizability) -> Limit:
         realizable=found,
         staged=_staged(run),
         steady=_steady(run),
+        readout=run.last.config.get("readout", "softmax"),
         schedule=config.get("schedule"),
         decay=pulled_back(config),
     )

@@ -116,13 +116,13 @@ def solve_large(rows: Segments, *, tol: float, memory: float = MEMORY) -> tuple[
         found = FrobeniusBest(W=np.zeros(shape), lam=lam)
     else:
         lam[flat & (rows.b > 0)] = rows.ceil[flat & (rows.b > 0)]
-        with bar(f"{len(lam):,} rows", late=True, total=None) as told:
-            found = _run(rows, lam, tol, int(sqrt(memory / 16.0)), told)
+        with bar(f"{len(lam):,} rows", late=True, total=None) as progress:
+            found = _run(rows, lam, tol, int(sqrt(memory / 16.0)), progress)
     return found.W, rows.unsorted(found.lam)
 
 
 def _run(
-    rows: Segments, lam: Floats, tol: float, most: int, told: Progress | None
+    rows: Segments, lam: Floats, tol: float, most: int, progress: Progress | None
 ) -> FrobeniusBest:
     """Coordinate descent, then Newton when its working set fits (`most` rows) and it pays."""
     W = rows.adjoint(lam)
@@ -147,8 +147,8 @@ def _run(
         found = _better(rows, found, W, lam, rows.values(W))
         first = first or (float(rows.b @ lam) / size if size > 0 else 0.0)
         idle = idle + 1 if found.short > 0.9 * last else 0
-        if told is not None:
-            told(0.0, f"gap {found.short:.1e}")
+        if progress is not None:
+            progress(0.0, f"gap {found.short:.1e}")
         if found.short > tol and _hopeless(rows, found) and chunk >= 2 * tried:
             tried = chunk
             proof = farkas(rows, lam, most)

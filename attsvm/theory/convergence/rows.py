@@ -8,7 +8,7 @@ Row k = (i, t) is a_k = (k_iα − k_it) z_iᵀ for a token t ≠ α_i; its marg
 and q_k tends to q̂_k = (1/n) |ℓ'(γ_iα)| gap_k as the margins grow. Rows that are equal in every
 digit act as one, whose q is the sum.
 
-Keys and queries are scaled by powers of two to a middling size; `unit` is the factor by which W
+Keys and queries are scaled by powers of two to a moderate size; `unit` is the factor by which W
 and steps in W are divided for it.
 
 The tight rows are verified as the active set. For a set C of rows with a nonsingular Gram matrix G,

@@ -200,9 +200,10 @@ def regpath(
     starts, scouts = whole(starts, "starts", least=1), whole(scouts, "scouts", least=0)
     second, progress = function(second, "second"), function(progress, "progress")
     form = model_of(model)
-    if form is not MODELS.get(form.name):
+    known = [name for name, listed in MODELS.items() if listed.layer is None]
+    if form.name not in known or form is not MODELS[form.name]:
         raise Unsupported(
-            f"no regularization path of model {form.name!r}: known are {', '.join(MODELS)}"
+            f"no regularization path of model {form.name!r}: known are {', '.join(known)}"
         )
     batch, geometry = Batch.of(checked_tokens(tokens)), ball_norm(norm, form.name)
     if form.prompt and batch.shape[1] != 1:

@@ -2,7 +2,9 @@
 
 weight: W itself as one block. prompt: a vector p with logits k_t·p, the weight model with the query
 1. factored: W = K Qᵀ with K (d, m) and Q (dq, m). joint-prompt, joint-weight: the prediction head
-is trained as well. Models of sentences: a decoder W_ov (N, d), attention W_kq (d, d), or both.
+is trained as well. multi-head, split-heads: several heads, normalized together or each by itself.
+qk-norm: normalized queries and keys. Models of sentences: a decoder W_ov (N, d), attention W_kq
+(d, d), or both.
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ from weakref import WeakSet
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.expected import shown
+from attsvm._utils.expected import shown, whole
 from attsvm.errors import Unsupported
 from attsvm.training.heads import Head, Linear, Relu
-from attsvm.training.models.model import Factors, Model, check_model
+from attsvm.training.models.model import Factors, Layer, Model, check_model
+from attsvm.training.models.multi_head import multi_head, split_heads
+from attsvm.training.models.qk_norm import QK_NORM
 from attsvm.training.optimizers.optimizer import Blocks
 
 
@@ -130,6 +134,15 @@ def with_head(model: Model, head: str) -> Model:
     return replace(model, shapes=shapes, reads=reads)
 
 
+def with_heads(model: Model, heads: int | None) -> Model:
+    """The model with so many attention heads; None: as it is."""
+    if heads is None:
+        return model
+    if model.layer is None or model.layer.resized is None:
+        raise Unsupported(f"model {model.name!r} has one attention head: leave heads out")
+    return model.layer.resized(whole(heads, "heads", least=1))
+
+
 @dataclass(frozen=True)
 class SentenceModel:
     """Which of the matrices W_ov and W_kq is trained on sentences."""
@@ -164,8 +177,15 @@ SENTENCE_MODELS: dict[str, SentenceModel] = {
 }
 
 
+# Heads of a model of several heads, unless it is said how many.
+HEADS = 2
+
 MODELS: dict[str, Model] = {
-    model.name: model for model in (PROMPT, WEIGHT, FACTORED, JOINT_PROMPT, JOINT_WEIGHT)
+    model.name: model
+    for model in (
+        *(PROMPT, WEIGHT, FACTORED, JOINT_PROMPT, JOINT_WEIGHT),
+        *(multi_head(HEADS), split_heads(HEADS), QK_NORM),
+    )
 }
 # Models that are known to keep the contract.
 _FINE: WeakSet[Model] = WeakSet(MODELS.values())
@@ -173,6 +193,7 @@ _FINE: WeakSet[Model] = WeakSet(MODELS.values())
 __all__ = [
     "MODELS",
     "SENTENCE_MODELS",
+    "Layer",
     "Model",
     "SentenceModel",
     "check_model",

@@ -9,7 +9,7 @@ from attsvm.training.heads import HEADS, Head, Linear
 from attsvm.training.losses import Loss
 from attsvm.training.models import MODELS, TRAINED, Model, with_head
 from attsvm.training.models.gradient.batch import Batch
-from attsvm.training.models.model import evaluate
+from attsvm.training.models.model import evaluate, grown_blocks
 from attsvm.training.optimizers.optimizer import Blocks, Gradient
 from tests.training.models.instances import (
     GRID_HEAD,
@@ -19,6 +19,7 @@ from tests.training.models.instances import (
     random_params,
     saturated,
     tied_batch,
+    vectors,
 )
 from tests.training.models.precise import gradient as precise_gradient
 
@@ -39,10 +40,7 @@ Case = tuple[Model, Blocks, Batch, Head | None]
 
 def plain(gradient: Gradient) -> Blocks:
     """Each block of a gradient as plain floats."""
-    return {
-        name: G * np.exp(gradient.log_scale[name]).reshape(-1, *[1] * (G.ndim - 1))
-        for name, G in gradient.direction.items()
-    }
+    return grown_blocks(gradient.direction, gradient.log_scale)
 
 
 def _form(name: str, head: str) -> Model:
@@ -51,11 +49,14 @@ def _form(name: str, head: str) -> Model:
     return with_head(model, head) if model.trains_head else model
 
 
-def unsaturated_case(name: str, head: str, seed: int = 21) -> Case:
-    """A model with a head on a random masked batch whose attention is spread."""
+def unsaturated_case(name: str, head: str, seed: int = 23) -> Case:
+    """A model with a head on a random masked batch whose attention is spread.
+
+    With this seed no unit of a ReLU head turns on or off within the stencil.
+    """
     model = _form(name, head)
     batch = for_model(model, random_batch(seed, mask=True))
-    reader = None if model.trains_head else head_named(head, batch, seed)
+    reader = None if model.trains_head else head_named(head, batch, seed, model)
     return model, random_params(model, batch, seed, 0.5), batch, reader
 
 
@@ -64,9 +65,12 @@ def saturated_case(name: str, head: str, seed: int = 11, depth: float = DEPTH) -
     model = _form(name, head)
     batch = for_model(model, random_batch(seed, B=2, mask=True))
     params = random_params(model, batch, seed)
-    batch, top = saturated(batch, model.matrix(params), depth, seed)
-    np.put_along_axis(batch.present, top[:, :, None], True, axis=2)
-    reader = None if model.trains_head else head_named(head, batch, seed)
+    if "tau" in params:  # attention is saturated by τ, and keys stay of length one or so
+        params["tau"] = np.copysign(depth, params["tau"])
+    batch, top = saturated(batch, vectors(model, params, batch.queries), depth, seed)
+    for own in top.swapaxes(0, 1):
+        np.put_along_axis(batch.present, own[:, :, None], True, axis=2)
+    reader = None if model.trains_head else head_named(head, batch, seed, model)
     return model, params, batch, reader
 
 

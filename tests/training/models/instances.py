@@ -3,8 +3,9 @@
 import numpy as np
 
 from attsvm.training.heads import HEADS, Head
-from attsvm.training.models import Model
+from attsvm.training.models import MODELS, Model
 from attsvm.training.models.gradient.batch import Batch
+from attsvm.training.task import heads_of
 
 
 def random_batch(seed: int, *, B=3, n=4, T=5, d=4, dq=3, e=4, mask=False) -> Batch:
@@ -42,10 +43,17 @@ def for_model(model: Model, batch: Batch) -> Batch:
     return Batch(batch.keys, batch.values, ones, batch.labels, batch.present)
 
 
-def head_named(name: str, batch: Batch, seed: int) -> Head:
-    """A Gaussian head of this kind, one per instance."""
+def head_named(name: str, batch: Batch, seed: int, model: Model = MODELS["weight"]) -> Head:
+    """A Gaussian prediction head of this kind, one per instance."""
     rng = np.random.default_rng(2000 + seed)
-    return HEADS[name].random(rng, batch.size, batch.values.shape[3])
+    return HEADS[name].random(rng, batch.size, heads_of(model) * batch.values.shape[3])
+
+
+def vectors(model: Model, params: dict, z: np.ndarray) -> np.ndarray:
+    """What the keys of each head and input are multiplied with, (B, H, n, d)."""
+    if model.layer is not None:
+        return model.layer.vectors(params, z)
+    return np.matmul(z, model.matrix(params).swapaxes(1, 2))[:, None]
 
 
 # The head of the tied instances: sums of grid values under it are exact.
@@ -54,20 +62,21 @@ GRID_HEAD = np.array([1.0, -0.5, 2.0, 0.25])
 UNSEEN = np.array([[0.5, 1.0, 0.0, 0.0], [2.0, 0.0, -1.0, 0.0], [0.0, 1.0, 0.0, 2.0]])
 
 
-def saturated(batch: Batch, W: np.ndarray, depth: float, seed: int) -> tuple[Batch, np.ndarray]:
-    """The batch with keys moved along W z, and the top tokens (B, n).
+def saturated(batch: Batch, w: np.ndarray, depth: float, seed: int) -> tuple[Batch, np.ndarray]:
+    """The batch with keys moved along the vectors w (B, H, n, d), and the top tokens (B, H, n).
 
     Logits become 0 at the top token and between −depth − 3 and −depth at the others, so that many
-    terms of the gradient have the same order e^−depth. W (B, d, dq).
+    terms of the gradient have the same order e^−depth.
     """
     rng = np.random.default_rng(4000 + seed)
-    B, n, T, _ = batch.keys.shape
-    w = np.einsum("bdq,bnq->bnd", W, batch.queries)
-    logits = -depth - 3 * rng.random((B, n, T))
-    top = rng.integers(T, size=(B, n))
-    np.put_along_axis(logits, top[:, :, None], 0.0, axis=2)
-    short = logits - np.einsum("bntd,bnd->bnt", batch.keys, w)
-    keys = batch.keys + (short / np.square(w).sum(axis=2)[:, :, None])[..., None] * w[:, :, None]
+    B, H, n, _ = w.shape
+    T = batch.keys.shape[2]
+    logits = -depth - 3 * rng.random((B, H, n, T))
+    top = rng.integers(T, size=(B, H, n))
+    np.put_along_axis(logits, top[..., None], 0.0, axis=3)
+    short = logits - np.einsum("bntd,bhnd->bhnt", batch.keys, w)
+    along = np.linalg.pinv(w.swapaxes(1, 2))  # (B, n, d, H)
+    keys = batch.keys + np.einsum("bndh,bhnt->bntd", along, short)
     return Batch(keys, batch.values, batch.queries, batch.labels, batch.present), top
 
 
@@ -81,7 +90,10 @@ def tied_batch(kind: str, seed: int, W: np.ndarray, depth: float) -> Batch:
     without more. The top values are 0 in "tied at top", two tokens of equal score there, and "all
     tied at top": a bent head v·o − λ‖o‖² ties them there, and unties them on the way.
     """
-    batch, top = saturated(random_batch(seed, B=len(W)), W, depth, seed)
+    batch = random_batch(seed, B=len(W))
+    w = vectors(MODELS["weight"], {"W": W}, batch.queries)
+    batch, top = saturated(batch, w, depth, seed)
+    top = top[:, 0]
     B, n, T, e = batch.values.shape
     rng = np.random.default_rng(3000 + seed)
     keys, queries, labels = batch.keys, batch.queries, batch.labels

@@ -4,6 +4,7 @@ import mpmath as mp
 import numpy as np
 
 from attsvm.training.heads import Linear, Quadratic, Relu
+from tests.training.models.instances import vectors
 
 SLOPES = {
     "logistic": lambda x: -1 / (1 + mp.exp(x)),
@@ -57,10 +58,8 @@ def gradient(model, params, batch, head, loss):
     found = []
     reader = model.reads(params) if model.trains_head else head
     for b in range(batch.size):
-        logits = np.einsum(
-            "ntd,de,ne->nt", batch.keys[b], model.matrix(params)[b], batch.queries[b]
-        )
-        spread = np.ptp(logits, axis=1).max()
+        w = vectors(model, params, batch.queries)[b]
+        spread = np.ptp(np.einsum("ntd,hnd->hnt", batch.keys[b], w), axis=2).max()
         # s, δ s and, for a bent head, δ s² must all keep fifty digits.
         with mp.workdps(60 + int(3 * spread / np.log(10))):
             found.append(_one(model, params, batch, reader, loss, b))
@@ -70,26 +69,31 @@ def gradient(model, params, batch, head, loss):
 def _one(model, params, batch, head, loss, b):
     # The model's own arithmetic, on exact numbers.
     blocks = {name: exact(block[b : b + 1]) for name, block in params.items()}
-    W = model.matrix(blocks)[0]
+    queries = exact(batch.queries[b : b + 1])
+    w = vectors(model, blocks, queries)[0]
     n = batch.keys.shape[1]
-    gradient_W, slope_head = 0 * W, 0
+    g, slope_head = 0 * w, 0
     largest = mp.mpf(0)
     for i in range(n):
         here = batch.present[b, i]
-        k, x, z = (exact(a[b, i]) for a in (batch.keys, batch.values, batch.queries))
-        k, x = k[here], x[here]
+        k, x = (exact(a[b, i])[here] for a in (batch.keys, batch.values))
         y = mp.mpf(float(batch.labels[b, i]))
-        weights = np.array([mp.exp(h) for h in k @ (W @ z)], dtype=object)
-        s = weights / weights.sum()
-        o = s @ x
-        value, slope, pulled = read(head, b, o, batch.size)
+        attention = []
+        for own in w[:, i]:
+            weights = np.array([mp.exp(h) for h in k @ own], dtype=object)
+            attention.append(weights / weights.sum())
+        value, slope, pulled = read(head, b, np.concatenate([s @ x for s in attention]), batch.size)
         outer = slope_at(loss, y * value) * y / n
         largest = max(largest, abs(outer))
-        scores = x @ slope
-        gradient_W += np.outer((s * (scores - s @ scores)) @ k, z) * outer
+        for h, (s, v) in enumerate(zip(attention, np.split(slope, len(w)), strict=True)):
+            g[h, i] = (s * (x @ v - s @ (x @ v))) @ k * outer
         if model.trains_head:
             slope_head = slope_head + outer * pulled
-    found = {name: G[0] for name, G in model.chain(blocks, gradient_W[None]).items()}
+    if model.layer is None:
+        chained = model.chain(blocks, g[0].T[None] @ queries)
+    else:
+        chained, _ = model.layer.chain(blocks, queries, g[None], np.zeros((1, *g.shape[:2])))
+    found = {name: G[0] for name, G in chained.items()}
     if model.trains_head:
         found[head.block] = slope_head
     return {name: _split(G, largest) for name, G in found.items()}

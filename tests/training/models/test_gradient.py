@@ -39,7 +39,7 @@ def test_order_of_tokens_and_inputs_and_instances(name, scale):
     model = MODELS[name]
     batch = for_model(model, random_batch(22, mask=True))
     params = random_params(model, batch, 22, scale)
-    head = None if model.trains_head else head_named("linear", batch, 22)
+    head = None if model.trains_head else head_named("linear", batch, 22, model)
     first = evaluate(model, params, batch, head, LOSSES["logistic"]).gradient
     rng = np.random.default_rng(22)
     inputs, tokens = rng.permutation(batch.keys.shape[1]), rng.permutation(batch.keys.shape[2])

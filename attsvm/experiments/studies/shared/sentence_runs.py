@@ -16,8 +16,7 @@ from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate, certify
 from attsvm.datasets.sentences import closed
-from attsvm.experiments.group import thinned
-from attsvm.experiments.studies.shared.mirror_runs import divergence
+from attsvm.experiments.group import divergence, thinned
 from attsvm.experiments.study import Premises, Table
 from attsvm.next_token.attention import Contexts
 from attsvm.next_token.infimum import excess
@@ -34,6 +33,13 @@ TOKENS = 20
 LR = (float(0.2 / np.sqrt(TOKENS)), float(0.05 / np.sqrt(TOKENS)))
 # Points of a curve in a table.
 MOST = 60
+# The standard figure of a long table: its curves.
+CURVES = {
+    "kind": "curves",
+    "x": "x",
+    "value": "value",
+    "where": lambda table: table["x"] > 0,
+}
 
 
 class LongTable(list[dict[str, Any]]):

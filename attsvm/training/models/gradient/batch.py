@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attsvm._utils.arrays import Bools, Floats, exact_product
+from attsvm._utils.arrays import Bools, Floats, Ints, exact_product
 from attsvm.errors import BadTokens
 from attsvm.problem.tokens import Tokens
 
@@ -105,3 +105,27 @@ def residual(short: Floats, logs: Floats) -> tuple[Floats, Floats]:
     r = (np.exp(heights - finite[:, :, None]) * short).sum(axis=2)
     log = np.log(np.abs(r), out=np.full(r.shape, -np.inf), where=r != 0)
     return np.sign(r), finite + log
+
+
+def residual_of_heads(
+    batch: Batch, v: Floats, best: float, logs: Floats, top: Ints
+) -> tuple[Floats, Floats]:
+    """(sign r, log |r|) of the residual r (B, n) of several heads, whose margins add up.
+
+    r = (b − Σ_h γ_h,a) + Σ_h Σ_t s_ht (γ_h,a − γ_ht), a the top tokens: nothing cancels where the
+    scores of these add up to b. v (B, H e): the prediction head; logs (B, H n, T) and top
+    (B, H n): the inputs of each head one after the other.
+    """
+    B, n, _, e = batch.values.shape
+    H = top.shape[1] // n
+    v = np.broadcast_to(v, (B, H * e)).reshape(B, H, e)
+    ends = [
+        np.take_along_axis(batch.values, a[:, :, None, None], axis=2)
+        for a in np.split(top, H, axis=1)
+    ]
+    whole = replace(batch, values=np.concatenate(ends, axis=3), present=np.ones((B, n, 1), bool))
+    short, heights = [shortfalls(whole, v.reshape(B, H * e), best)], [np.zeros((B, n, 1))]
+    for h, (end, own) in enumerate(zip(ends, np.split(logs, H, axis=1), strict=True)):
+        short.append(shortfalls(replace(batch, values=batch.values - end), v[:, h], 0.0))
+        heights.append(own)
+    return residual(np.concatenate(short, axis=2), np.concatenate(heights, axis=2))
