@@ -162,8 +162,8 @@ class Looks(NamedTuple):
 
 class LaneWorkspace(NamedTuple):
     """Memory of one thread, lanes last: products (n, n, 8) of queries, queries (n, dq, 8) and
-    turned (dq, n, 8); pulled, turn (n, d, 8); peak, square, terms, left, factor (8,); and W (d, ·)
-    of one lane."""
+    turned (dq, n, 8); pulled, turn (n, d, 8); peak, square, terms, left, factor (8,); and W
+    (1, d, ·) of one lane."""
 
     looks: Looks
     products: Floats
@@ -183,7 +183,7 @@ class LaneWorkspace(NamedTuple):
         """The memory for eight instances of this size."""
         shapes: list[tuple[int, ...]] = [(n, n), (n, dq), (dq, n), (n, d), (n, d), *[()] * 5]
         floats: list[Any] = [aligned((*shape, LANES)) for shape in shapes]
-        floats.append(aligned((d, dq + -dq % LANES)))
+        floats.append(aligned((1, d, dq + -dq % LANES)))
         return cls(Looks.sized(n, T, d, e, d), *floats)
 
 
@@ -627,7 +627,8 @@ def _march(
             _restore(work, carry, b, l)
             if math.isnan(work.left[l]):
                 _anchor(work, carry, b, l)
-        written = int(np.int64(0))  # a literal zero would be a type of its own
+        zero = int(np.int64(0))  # a literal zero would be a type of its own
+        written = zero
         for k in range(len(lr)):
             due = written < len(log.at) and log.at[written] == k
             if due:
@@ -682,8 +683,8 @@ def _march(
                 pulled = fma(f, load(work.looks.part, q), mul(keep, load(work.pulled, q)))
                 store(work.pulled, q, pulled)
         for l in range(count):
-            _form(work, carry, work.W, 0, first + l, l)
-            _keep(work.W, state.W[first + l])
+            _form(work, carry, work.W, zero, first + l, l)
+            _keep(work.W[0], state.W[first + l])
             _close(work, carry, first + l, l)
     return True
 
