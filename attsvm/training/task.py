@@ -254,7 +254,7 @@ def _fused(
     given = fused.Instances(
         batch.keys, batch.values, batch.queries, batch.present, batch.labels, v, loss.code, short
     )
-    small = not model.paired and lanes.fits(given)
+    small = not model.paired and lanes.fits(given, whole=rule is not None)
     if rule is not None and not (small and lane_rules.fits(given, rule)):
         return None
     anchored = small and rule is None

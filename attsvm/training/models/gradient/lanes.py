@@ -1,9 +1,9 @@
 """Many steps of gradient descent on W for eight instances at once, one in each lane of a vector.
 
-The arithmetic is that of `fused`: log s_t of the tokens behind the top one, shifted by the largest
-of them; differences of keys and scores from the top token, kept while it stays. What is rare (a top
-token that may have changed, ties, margins beyond ±100) is done for one lane by the functions that
-`fused` uses.
+What a kernel of many steps sees at W (`look`) is log s_t of the tokens behind the top one, shifted
+by the largest of them; differences of keys and scores from the top token are kept while it stays.
+What is rare (a top token that may have changed, ties, margins beyond ±100) is done for one lane by
+the functions of `attention`.
 
 W is not formed between two records. With w_i = W z_i and the gradient Σ_j p_j z_jᵀ a step is
 
@@ -82,16 +82,22 @@ NOTHING = -1e308
 CANCELLED = 1e-4
 
 
-def fits(given: Instances) -> bool:
-    """Whether the kernel takes instances of this size."""
+def fits(given: Instances, *, whole: bool) -> bool:
+    """Whether the kernel takes instances of this size. whole: W itself is kept, not W z_i, whose
+    steps are much shorter where a query is long."""
     _, n, T, d = given.keys.shape
-    return n * T * d <= MOST and n <= max(2 * given.queries.shape[2], FEW)
+    dq = given.queries.shape[2]
+    if not whole and 4 * (n + T) <= dq:
+        return True
+    return n * T * d <= MOST and n <= max(2 * dq, FEW)
 
 
 class Carry(NamedTuple):
     """Where runs stand since the last W recorded: start (B, d, dq), w and pulled (B, n, d), left
-    (B,): W = left · start + Σ pulled_i z_iᵀ. left is NaN before the first step from `start`."""
+    (B,): W = left · start + Σ pulled_i z_iᵀ. left is NaN before the first step from `start`. The
+    rows of start and z (B, n, dq) are zero beyond dq, so that vectors fit."""
 
+    z: Floats
     start: Floats
     w: Floats
     pulled: Floats
@@ -101,7 +107,9 @@ class Carry(NamedTuple):
     def of(cls, given: Instances, W: Floats) -> Carry:
         """The one that begins at W."""
         B, n, _, d = given.keys.shape
-        return cls(W.copy(), np.empty((B, n, d)), np.empty((B, n, d)), np.full(B, np.nan))
+        beyond = (0, 0), (0, 0), (0, -given.queries.shape[2] % LANES)
+        z, start = np.pad(given.queries, beyond), np.pad(W, beyond)
+        return cls(z, start, np.empty((B, n, d)), np.empty((B, n, d)), np.full(B, np.nan))
 
 
 class Looks(NamedTuple):
@@ -154,7 +162,8 @@ class Looks(NamedTuple):
 
 class LaneWorkspace(NamedTuple):
     """Memory of one thread, lanes last: products (n, n, 8) of queries, queries (n, dq, 8) and
-    turned (dq, n, 8); pulled, turn (n, d, 8); peak, square, terms, left, factor (8,)."""
+    turned (dq, n, 8); pulled, turn (n, d, 8); peak, square, terms, left, factor (8,); and W
+    (1, d, ·) of one lane."""
 
     looks: Looks
     products: Floats
@@ -167,12 +176,14 @@ class LaneWorkspace(NamedTuple):
     terms: Floats
     left: Floats
     factor: Floats
+    W: Floats
 
     @classmethod
     def sized(cls, n: int, T: int, d: int, e: int, dq: int) -> LaneWorkspace:
         """The memory for eight instances of this size."""
-        shapes = [(n, n), (n, dq), (dq, n), (n, d), (n, d), *[()] * 5]
-        floats = [aligned((*shape, LANES)) for shape in shapes]
+        shapes: list[tuple[int, ...]] = [(n, n), (n, dq), (dq, n), (n, d), (n, d), *[()] * 5]
+        floats: list[Any] = [aligned((*shape, LANES)) for shape in shapes]
+        floats.append(aligned((1, d, dq + -dq % LANES)))
         return cls(Looks.sized(n, T, d, e, d), *floats)
 
 
@@ -247,43 +258,44 @@ def _close(work: LaneWorkspace, carry: Carry, b: int, l: int) -> None:
 
 
 @njit(**INNER)
-def _form(
-    given: Instances, work: LaneWorkspace, carry: Carry, into: Floats, b: int, l: int
-) -> None:
-    """Writes W of lane l to instance b of `into` (B, d, dq)."""
+def _form(work: LaneWorkspace, carry: Carry, out: Floats, first: int, b: int, l: int) -> None:
+    """Writes W of lane l, instance b, to the flat array from `first` on, in the rows of start."""
     n, d, _ = work.pulled.shape
-    dq = given.queries.shape[2]
-    whole, left = dq - dq % LANES, work.left[l]
+    wide = carry.z.shape[2]
     for r in range(d):
-        at, z = (b * d + r) * dq, b * n * dq
-        for c in range(0, whole, LANES):
-            x = mul(splat(left), load(carry.start, at + c))
+        at, z = (b * d + r) * wide, b * n * wide
+        for c in range(0, wide, LANES):
+            x = mul(splat(work.left[l]), load(carry.start, at + c))
             for i in range(n):
-                x = fma(splat(work.pulled[i, r, l]), load(given.queries, z + i * dq + c), x)
-            store(into, at + c, x)
-        for c in range(whole, dq):
-            s = left * carry.start[b, r, c]
-            for i in range(n):
-                s += work.pulled[i, r, l] * given.queries[b, i, c]
-            into[b, r, c] = s
+                x = fma(splat(work.pulled[i, r, l]), load(carry.z, z + i * wide + c), x)
+            store(out, first + r * wide + c, x)
 
 
 @njit(**INNER)
-def _anchor(given: Instances, work: LaneWorkspace, carry: Carry, b: int, l: int) -> None:
+def _keep(rows: Floats, into: Floats) -> None:
+    """Writes what is not padding."""
+    for r in range(into.shape[0]):
+        for c in range(into.shape[1]):
+            into[r, c] = rows[r, c]
+
+
+@njit(**INNER)
+def _anchor(work: LaneWorkspace, carry: Carry, b: int, l: int) -> None:
     """Begins in lane l from the start that instance b has."""
     n, d, _ = work.pulled.shape
-    dq = given.queries.shape[2]
-    whole = dq - dq % LANES
+    wide = carry.z.shape[2]
     work.left[l] = 1.0
     for r in range(d):
         for i in range(n):
-            at, z, total = (b * d + r) * dq, (b * n + i) * dq, splat(0.0)
-            for c in range(0, whole, LANES):
-                total = fma(load(carry.start, at + c), load(given.queries, z + c), total)
-            s = sum_of(total)
-            for c in range(whole, dq):
-                s += carry.start[b, r, c] * given.queries[b, i, c]
-            work.looks.w[i, r, l] = s
+            at, z = (b * d + r) * wide, (b * n + i) * wide
+            x0 = x1 = splat(0.0)
+            for c in range(0, wide - LANES, 2 * LANES):
+                x0 = fma(load(carry.start, at + c), load(carry.z, z + c), x0)
+                x1 = fma(load(carry.start, at + c + LANES), load(carry.z, z + c + LANES), x1)
+            if wide % (2 * LANES):
+                c = wide - LANES
+                x0 = fma(load(carry.start, at + c), load(carry.z, z + c), x0)
+            work.looks.w[i, r, l] = sum_of(add(x0, x1))
             work.pulled[i, r, l] = 0.0
 
 
@@ -614,19 +626,18 @@ def _march(
             open_lane(given, work, state.W, b, l)
             _restore(work, carry, b, l)
             if math.isnan(work.left[l]):
-                _anchor(given, work, carry, b, l)
-        written = int(np.int64(0))  # a literal zero would be a type of its own
+                _anchor(work, carry, b, l)
+        zero = int(np.int64(0))  # a literal zero would be a type of its own
+        written = zero
         for k in range(len(lr)):
             due = written < len(log.at) and log.at[written] == k
             if due:
                 for l in range(LANES):
                     b = min(first + l, B - 1)
                     if l < count:
-                        _form(given, work, carry, carry.start, b, l)
-                        for r in range(given.keys.shape[3]):
-                            for c in range(given.queries.shape[2]):
-                                log.weights[written, b, r, c] = carry.start[b, r, c]
-                    _anchor(given, work, carry, b, l)
+                        _form(work, carry, carry.start, b * carry.start[0].size, b, l)
+                        _keep(carry.start[b], log.weights[written, b])
+                    _anchor(work, carry, b, l)
             for i in range(n):
                 if not look(given, work.looks, state, steps.first + k, i):
                     return False
@@ -672,7 +683,8 @@ def _march(
                 pulled = fma(f, load(work.looks.part, q), mul(keep, load(work.pulled, q)))
                 store(work.pulled, q, pulled)
         for l in range(count):
-            _form(given, work, carry, state.W, first + l, l)
+            _form(work, carry, work.W, zero, first + l, l)
+            _keep(work.W[0], state.W[first + l])
             _close(work, carry, first + l, l)
     return True
 
