@@ -58,6 +58,12 @@ REFERENCES: dict[str, Reference] = {
         "Mechanics of Next Token Prediction with Self-Attention",
         "AISTATS 2024; arXiv:2403.08081",
     ),
+    "huang2025outofcontext": Reference(
+        "Y. Huang, H. Zhu, T. Guo, J. Jiao, S. Sojoudi, M. I. Jordan, S. Russell, S. Mei",
+        2025,
+        "Generalization or Hallucination? Understanding Out-of-Context Reasoning in Transformers",
+        "NeurIPS 38; arXiv:2506.10887",
+    ),
     "zhang2024adam": Reference(
         "C. Zhang, D. Zou, Y. Cao",
         2024,

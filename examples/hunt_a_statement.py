@@ -38,7 +38,6 @@ def moved(one):
 
 STATEMENT = Statement(
     "loose-tokens",
-    title="Loose tokens do not matter",
     says="Taking away the last tokens, which are not tight, leaves the solution where it is.",
     kind="conjecture",
     space=Space({"n": (1, 2), "T": (3, 3), "d": (1, 2)}, (Field("X", ("n", "T", "d")),)),

@@ -182,5 +182,5 @@ def writing_to(folder: Path) -> Iterator[None]:
 
 
 def disk_is_full(error: BaseException) -> bool:
-    """Whether the error says that no space is left."""
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    """Whether the error says that no space is left, or that a file may not grow."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -16,12 +16,15 @@ Offsets are those of the flat array, which must be contiguous. They are not chec
 from __future__ import annotations
 
 import math
+from math import prod
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, models, register_model
 
+from attsvm._utils.arrays import Floats
 from attsvm._utils.compiled import njit
 
 LANES = 8
@@ -85,6 +88,14 @@ def _operation(count: int, build: Any) -> Any:
     if count == 3:
         return _intrinsic(lambda typing, x, y, z: (_LANES(_LANES, _LANES, _LANES), generate))
     return _intrinsic(lambda typing, x, y, a, b: (_LANES(_LANES, _LANES, _LANES, _LANES), generate))
+
+
+def aligned(shape: tuple[int, ...]) -> Floats:
+    """Zeros that begin where a line of the cache does: no vector in them lies on two."""
+    size = prod(shape)
+    raw = np.zeros(size + LANES)
+    first = -raw.ctypes.data // raw.itemsize % LANES
+    return raw[first : first + size].reshape(shape)
 
 
 add = _operation(2, lambda builder, args: builder.fadd(*args))
@@ -170,14 +181,73 @@ def store(typing: Any, array: Any, offset: Any, x: Any) -> Any:
 
 
 @_intrinsic
+def repeat(typing: Any, array: Any, offset: Any) -> Any:
+    """One entry of the flat array eight times."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        return _splat(builder, builder.load(builder.gep(data, [args[1]])))
+
+    return _LANES(array, types.intp), generate
+
+
+def _splat(builder: Any, x: Any) -> Any:
+    """The vector of one number."""
+    none = ir.Constant(_DOUBLES, ir.Undefined)
+    one = builder.insert_element(none, x, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(one, none, _places([0] * LANES))
+
+
+def _places(order: list[int]) -> Any:
+    """Places of entries in two vectors one after the other."""
+    return ir.Constant(ir.VectorType(ir.IntType(32), len(order)), order)
+
+
+# Eight vectors become their transpose in three rounds: each pairs vectors a distance apart, and
+# exchanges the blocks of that many entries.
+_ROUNDS = (
+    (1, [0, 8, 2, 10, 4, 12, 6, 14], [1, 9, 3, 11, 5, 13, 7, 15]),
+    (2, [0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15]),
+    (4, [0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15]),
+)
+
+
+@_intrinsic
+def store_turned(
+    typing: Any, source: Any, first: Any, step: Any, array: Any, offset: Any, row: Any
+) -> Any:
+    """Writes the transpose of eight vectors of a flat array, `step` entries apart from `first` on,
+    to another one: eight entries at the offset, the next eight `row` entries further."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        source, first, step, array, offset, row = args
+        rows = []
+        for _ in range(LANES):
+            found = builder.load(_place(context, builder, signature.args[0], source, first))
+            found.align = 8
+            first = builder.add(first, step)
+            rows.append(found)
+        for apart, low, high in _ROUNDS:
+            for k in (k for k in range(LANES) if not k & apart):
+                pair = rows[k], rows[k + apart]
+                rows[k] = builder.shuffle_vector(*pair, _places(low))
+                rows[k + apart] = builder.shuffle_vector(*pair, _places(high))
+        for found in rows:
+            place = _place(context, builder, signature.args[3], array, offset)
+            builder.store(found, place).align = 8
+            offset = builder.add(offset, row)
+        return context.get_dummy_value()
+
+    kinds = source, types.intp, types.intp, array, types.intp, types.intp
+    return types.none(*kinds), generate
+
+
+@_intrinsic
 def splat(typing: Any, x: Any) -> Any:
     """The same number eight times."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        none = ir.Constant(_DOUBLES, ir.Undefined)
-        one = builder.insert_element(none, args[0], ir.Constant(ir.IntType(32), 0))
-        places = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-        return builder.shuffle_vector(one, none, places)
+        return _splat(builder, args[0])
 
     return _LANES(types.float64), generate
 
@@ -294,6 +364,13 @@ def log(x: Any) -> Any:
     """log x of normal x > 0, within two units in the last place."""
     high, low = _log_parts(x)
     return add(high, low)
+
+
+@njit(inline="always")
+def log_one_more(x: Any) -> Any:
+    """log(1 + x) of 0 ≤ x ≤ 1, within a few units in the last place."""
+    y = add(x, splat(1.0))
+    return add(log(y), div(sub(x, sub(y, splat(1.0))), y))
 
 
 @njit(inline="always")

@@ -139,6 +139,7 @@ def _settings(texts: list[str] | None) -> dict[str, Any]:
 
 def _run(plan: TrainConfig, data: Any, out: Path, resume: bool, monitor: bool) -> FitResult:
     """The fit, with a bar for who is watching; with `monitor`, its heads on file."""
+    from attsvm._utils.files import write_text
     from attsvm._utils.progress import bar
     from attsvm.errors import BadTokens
     from attsvm.plotting.style import write_figure
@@ -161,7 +162,7 @@ def _run(plan: TrainConfig, data: Any, out: Path, resume: bool, monitor: bool) -
         result = fit(plan, data, folder=out, resume=resume, watch=watch)
     for one in heads:
         one.close()
-        one.to_csv(out / "attention.csv")
+        write_text(out / "attention.csv", one.to_frame().to_csv(index=False))
         write_figure(one.figure(), out / "attention.svg", out / "attention.png")
     return result
 

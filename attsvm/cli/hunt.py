@@ -58,8 +58,7 @@ def hunt_command(
         raise Unsupported("name a statement to hunt; attsvm hunt --list names them")
     from attsvm._utils.progress import bar
     from attsvm.experiments.counterexamples import found_statement, hunt
-    from attsvm.experiments.executors import engine_of
-    from attsvm.experiments.executors.engine import ExecutorConfig
+    from attsvm.experiments.executors import ExecutorConfig, engine_of
 
     made = found_statement(statement)
     alone = engine == "local" and jobs == 1 and address is None

@@ -219,7 +219,7 @@ def _available(chosen: list[Study], named: list[str]) -> list[Study]:
 
     Raises Unsupported when one of the others was asked for by id, or when none is left.
     """
-    from attsvm.experiments.studies.shared.needs import missing
+    from attsvm.experiments.studies import missing
 
     lacking = {study.id: missing(study.needs) for study in chosen}
     left = [study for study in chosen if not lacking[study.id]]

@@ -11,7 +11,7 @@ import secrets
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
 from itertools import zip_longest
 from math import ceil
@@ -58,68 +58,44 @@ def audit_folder(
     engine: str | Engine = "here",
     watch: Progress | None = None,
 ) -> dict[str, Any]:
-    """Audit the studies of a folder; nothing in it is changed.
+    """What differs between the rows of a folder and their rerun; nothing in it is changed.
 
-    Parameters
-    ----------
-    out : path
-        Folder of the results.
-    study_of : callable
-        study_of(record): the study of a record, at the size it was run.
-    names : sequence of str
-        Ids of the studies; all on file without.
-    share : float, default: 0.1
-        Share of the instances that is measured again, in (0, 1]; at least one of each study. Rows
-        forged in k of N instances are found with probability 1 − C(N − k, m)/C(N, m), m = share·N.
-    seed : int, optional
-        Seed of the draw; chosen and reported without one.
-    engine : str or Engine, default: "here"
-        Where rows are measured.
+    study_of: the study of a record, at the size it was run. names: of the studies; all on file
+    without. share: of the instances, in (0, 1]; at least one of each study is measured again. Rows
+    forged in k of N instances are found with probability 1 − C(N − k, m)/C(N, m), m = share·N.
+    seed: of the draw; chosen without one.
 
-    Returns
-    -------
-    dict
-        ``{seed, share, within, instances, drawn, seconds, studies: [{id, agrees, instances, drawn,
-        differences, seconds}]}``; differences are sentences that name row and column.
+    Returns ``{seed, share, within, instances, drawn, seconds, studies: [{id, agrees, instances,
+    drawn, differences, seconds}]}``; differences are sentences that name row and column.
     """
     if not 0 < share <= 1:
         raise Unsupported(f"share is {share:g}: it must be above 0 and at most 1")
-    seed = secrets.randbits(32) if seed is None else seed
     folder, start = Path(out), time.perf_counter()
     results_folder(folder).open()
-    tell = watch or (lambda name, state: None)
     listed = names or sorted(file.stem for file in (folder / "studies").glob("*.json"))
     if not listed:
         raise BadTokens(f"no study is on file in {folder}: `attsvm reproduce --out {folder}`")
-    audits = [_Audit(folder, name, study_of) for name in listed]
+    tell = watch or (lambda name, state: None)
+    seed = secrets.randbits(32) if seed is None else seed
+    rng, audits = np.random.default_rng(seed), [_Audit(folder, name, study_of) for name in listed]
     instances = [(audit, one) for audit in audits for one in audit.instances]
-    rng = np.random.default_rng(seed)
-    count = ceil(share * len(instances))
-    for place in sorted(rng.choice(len(instances), count, replace=False)) if count else ():
+    for place in rng.permutation(len(instances))[: ceil(share * len(instances))]:
         instances[place][0].drawn.append(instances[place][1])
     for audit in audits:
         if audit.instances and not audit.drawn:
-            audit.drawn.append(audit.instances[int(rng.integers(len(audit.instances)))])
+            audit.drawn.append(audit.instances[rng.integers(len(audit.instances))])
         tell(audit.name, "waiting" if audit.drawn else audit.state)
-    chunks = [(k, chunk) for k, audit in enumerate(audits) for chunk in audit.chunks()]
-    left = Counter(k for k, _ in chunks)
-    with ExitStack() as stack:
-        # What several rows share is made once, from nothing on file.
-        runs = stack.enter_context(TemporaryDirectory())
-        tasks = [(k, replace(chunk, runs=runs)) for k, chunk in chunks]
-        for (k, chunk), found in stack.enter_context(
-            closing(map_tasks(_measure, tasks, engine_of(engine)))
-        ):
-            audit = audits[k]
-            if isinstance(found, Failure):
-                audit.failed.append(f"it cannot be run again: {found.error}")
-            else:
-                audit.again.append(with_point(audit.plan, chunk, found[0]))
-                audit.seconds += found[1]
-            left[k] -= 1
-            if not left[k]:
-                audit.compare()
-                tell(audit.name, audit.state)
+    # What several rows share is made once, from nothing on file.
+    with TemporaryDirectory() as runs:
+        tasks = [(k, chunk) for k, audit in enumerate(audits) for chunk in audit.chunks(runs)]
+        left = Counter(k for k, _ in tasks)
+        with closing(map_tasks(_measure, tasks, engine_of(engine))) as results:
+            for (k, chunk), found in results:
+                audits[k].found.append((chunk, found))
+                left[k] -= 1
+                if not left[k]:
+                    audits[k].compare()
+                    tell(audits[k].name, audits[k].state)
     return {
         "seed": seed, "share": share, "within": WITHIN, "instances": len(instances),
         "drawn": sum(len(audit.drawn) for audit in audits),
@@ -135,27 +111,25 @@ class _Audit:
     """The audit of one study: its rows on file, which instances are drawn, what differs."""
 
     def __init__(self, folder: Path, name: str, study_of: Callable[[Record], Study]) -> None:
-        self.name, self.seconds = name, 0.0
-        self.differences: list[str] = []
-        self.instances: list[tuple[Chunk, int]] = []
-        self.drawn: list[tuple[Chunk, int]] = []
-        self.again: list[Columns] = []
-        self.failed: list[str] = []
+        self.name, self.differences = name, list[str]()
+        self.instances, self.drawn = list[tuple[Chunk, int]](), list[tuple[Chunk, int]]()
+        self.found = list[tuple[Chunk, Any]]()
         record = read_record(folder, name)
         if record is None:
             self.differences.append(f"studies/{name}.json is not there or cannot be read")
         elif "error" not in record:
             try:
-                self.plan = study_of(record)
-                table = read_table(folder, record)
+                self.plan, table = study_of(record), read_table(folder, record)
                 self.rows = self._indexed(table)
-                self._name(self._check_record(record, table))
+                self._name(
+                    _differences(record, judged(self.plan, self.plan, table), len(table["seed"]))
+                )
                 chunks = list(chunks_of(self.plan))
-                known = {self._key(c, seed) for c in chunks for seed in (*c.seeds, EXAMPLE)}
-                strange = [key for key in self.rows.index if key[:-1] not in known]
-                self._name([f"the row {_said(self.rows, key)} is invented" for key in strange])
                 self.instances = [(chunk, seed) for chunk in chunks for seed in chunk.seeds]
+                strange = self.rows[~self._is_of(self.instances)]
+                self._name([f"the row {_said(strange, key)} is invented" for key in strange.index])
             except (AttsvmError, LookupError, TypeError, ValueError) as error:
+                self.instances = []
                 self.differences.append(f"it cannot be audited: {error}")
 
     def _indexed(self, table: Columns) -> DataFrame:
@@ -167,62 +141,53 @@ class _Audit:
         frame = frame[(frame["seed"] != EXAMPLE) | ~frame.duplicated()].copy()
         names = [*self.plan.swept, "seed"]
         for name in names:
-            frame[name] = [_text(value) for value in frame[name]]
+            frame[name] = frame[name].map(_text)
         return frame.set_index(names).set_index(frame.groupby(names).cumcount(), append=True)
 
-    def _check_record(self, record: Record, table: Columns) -> list[str]:
-        """What differs between the record and what follows from the table."""
-        found, rows = judged(self.plan, self.plan, table), len(table["seed"])
-        words = []
-        if rows != record["rows"]:
-            words.append(f"the table has {rows} rows, the record {record['rows']}")
-        if record["verdict"] != found["verdict"] and record["verdict"] in ("holds", "fails"):
-            words.append(f"the verdict is {record['verdict']}, by its table {found['verdict']}")
-        pairs: Any = zip_longest(record["checks"], found["checks"], fillvalue={})
-        for one, other in pairs:
-            was, now = (np.array([float(row.get("seen", np.nan))]) for row in (one, other))
-            if {**one, "seen": 0} != {**other, "seen": 0} or not _same(was, now):
-                words.append(f"the check {one} is {other or 'none'} by its table")
-        return words
+    def _is_of(self, pairs: list[tuple[Chunk, int]]) -> Any:
+        """Whether each row on file is of one of these instances, or of the example at its point."""
+        keys = {
+            (*(_text(chunk.point[name]) for name in self.plan.swept), _text(one))
+            for chunk, seed in pairs
+            for one in (seed, EXAMPLE)
+        }
+        return np.array([key[:-1] in keys for key in self.rows.index], dtype=bool)
 
-    def _key(self, chunk: Chunk, seed: int) -> tuple[str, ...]:
-        return (*(_text(chunk.point[name]) for name in self.plan.swept), _text(seed))
-
-    def chunks(self) -> list[Chunk]:
+    def chunks(self, runs: str) -> list[Chunk]:
         """What is measured again: the drawn seeds of each point, a group at a time."""
-        points: dict[Any, list[tuple[Chunk, int]]] = defaultdict(list)
+        points: dict[str, list[tuple[Chunk, int]]] = defaultdict(list)
         for chunk, seed in self.drawn:
-            points[self._key(chunk, 0)].append((chunk, seed))
+            points[repr(chunk.point)].append((chunk, seed))
         return [
-            replace(drawn[0][0], seeds=tuple(seed for _, seed in drawn[k : k + self.plan.group]))
+            replace(
+                drawn[0][0], seeds=tuple(s for _, s in drawn[k : k + self.plan.group]), runs=runs
+            )
             for drawn in points.values()
             for k in range(0, len(drawn), self.plan.group)
         ]
 
     def compare(self) -> None:
         """Compare the rows that were measured again with those on file."""
-        if self.failed:
-            self._name(self.failed)
+        failed = [found.error for _, found in self.found if isinstance(found, Failure)]
+        if failed:
+            self._name([f"it cannot be run again: {error}" for error in failed])
             return
-        mine = {self._key(chunk, s) for chunk, seed in self.drawn for s in (seed, EXAMPLE)}
-        old = self.rows[np.array([key[:-1] in mine for key in self.rows.index], dtype=bool)]
-        new = self._indexed(joined(self.again))
+        old = self.rows[self._is_of(self.drawn)]
+        new = self._indexed(joined([with_point(self.plan, c, f[0]) for c, f in self.found]))
         words = [f"the row {_said(new, k)} is missing" for k in new.index.difference(old.index)]
         words += [f"the row {_said(old, k)} is invented" for k in old.index.difference(new.index)]
         both = old.index.intersection(new.index)
         for name in new:
             was, now = old.loc[both, name], new.loc[both, name]
-            apart = ~_same(was, now, self.plan.tolerances.get(name, 0.0))
             words += [
                 f"{name} of {_said(old, k)} is {was[k]} on file, {now[k]} when it is run again"
-                for k in both[apart]
+                for k in both[~_same(was, now, self.plan.tolerances.get(name, 0.0))]
             ]
         self._name(words)
 
     def _name(self, words: list[str]) -> None:
-        self.differences += words[:_NAMED]
-        if len(words) > _NAMED:
-            self.differences.append(f"and {len(words) - _NAMED} more")
+        more = [f"and {len(words) - _NAMED} more"] if len(words) > _NAMED else []
+        self.differences += words[:_NAMED] + more
 
     @property
     def state(self) -> str:
@@ -231,10 +196,23 @@ class _Audit:
 
     def describe(self) -> dict[str, Any]:
         """What was found, as JSON can hold it."""
+        seconds = [found[1] for _, found in self.found if not isinstance(found, Failure)]
         return {
             "id": self.name, "agrees": not self.differences, "instances": len(self.instances),
-            "drawn": len(self.drawn), "differences": self.differences, "seconds": self.seconds,
+            "drawn": len(self.drawn), "differences": self.differences, "seconds": sum(seconds),
         }  # fmt: skip
+
+
+def _differences(record: Record, found: Record, rows: int) -> list[str]:
+    """What differs between a record and what follows from its table, numbers to seven digits."""
+    pairs: list[tuple[str, Any, Any]] = [("number of rows", record["rows"], rows)]
+    if record["verdict"] in ("holds", "fails"):
+        pairs.append(("verdict", record["verdict"], found["verdict"]))
+    checks = [
+        [{**c, "seen": f"{float(c['seen']):.7g}"} for c in r["checks"]] for r in (record, found)
+    ]
+    pairs += [("check", was, now) for was, now in zip_longest(*checks)]
+    return [f"the {what} is {was}, by its table {now}" for what, was, now in pairs if was != now]
 
 
 def _said(rows: DataFrame, key: tuple[Any, ...]) -> str:
@@ -253,7 +231,4 @@ def _same(was: Any, now: Any, allowed: float = 0.0) -> Any:
     if was.dtype.kind not in "iuf" or now.dtype.kind not in "iuf":
         return np.asarray(was == now, dtype=bool)
     a, b = np.asarray(was, dtype=np.float64), np.asarray(now, dtype=np.float64)
-    with np.errstate(invalid="ignore"):  # of infinities
-        most = np.maximum(WITHIN * np.maximum(abs(a), abs(b)), max(ZERO, allowed))
-        near = np.isfinite(a) & np.isfinite(b) & (abs(a - b) <= most)
-    return near | (a == b) | (np.isnan(a) & np.isnan(b))
+    return np.isclose(a, b, rtol=WITHIN, atol=max(ZERO, allowed), equal_nan=True)

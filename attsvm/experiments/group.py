@@ -22,7 +22,7 @@ from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve_many import solve_many
-from attsvm.theory.measures import correlation, margin_share
+from attsvm.theory.measures import bregman, correlation, margin_share
 from attsvm.training.heads import head_of
 from attsvm.training.losses import loss_of
 from attsvm.training.models import model_of
@@ -169,11 +169,28 @@ def cosine(W: Floats, certificate: Certificate | None) -> float:
     return float(correlation(W, certificate))
 
 
+def cosines(W: Floats, certificate: Certificate | None) -> Floats:
+    """The cosine of each W of a stack (R, d, dq), or of each prompt (R, d)."""
+    return np.array([cosine(M[:, None] if M.ndim == 1 else M, certificate) for M in W])
+
+
 def share(W: Floats, certificate: Certificate | None) -> float:
     """The certified margin share of W; nan when no solution is certified, or W = 0."""
     if certificate is None or certificate.W is None or not np.any(W):
         return float("nan")
     return float(margin_share(W, certificate))
+
+
+def norm_name(p: str) -> str:
+    """The name of the entrywise norm of exponent p."""
+    return "frobenius" if float(p) == 2 else f"l{p}"
+
+
+def divergence(W: Floats, best: Any, p: str) -> Floats:
+    """The divergence of each W (R, d, dq) in exponent p from a certified solution; nan without."""
+    if best.W is None or not np.isfinite(best.gap):
+        return np.full(len(W), np.nan)
+    return np.asarray(bregman(W, best.W, float(p)))
 
 
 def thinned(steps: Ints | Floats, most: int = 40) -> Ints:
@@ -197,8 +214,8 @@ def share_among(yes: Bools, among: Bools) -> Floats:
 
 
 def selected_by(tokens: Tokens, W: Floats) -> Ints:
-    """The token of each input (n,) with the largest logit k_t·W z under W (d, dq)."""
+    """The token of each input (..., n) with the largest logit k_t·W z under each W (..., d, dq)."""
     keys = np.asarray(tokens.keys, dtype=np.float64)
     source = keys if tokens.source is None else keys[tokens.source]
-    logits = np.einsum("ntd,dq,nq->nt", source, W, tokens.queries)
-    return np.where(tokens.present(), logits, -np.inf).argmax(axis=1)
+    logits = np.einsum("ntd,...dq,nq->...nt", source, W, tokens.queries)
+    return np.where(tokens.present(), logits, -np.inf).argmax(axis=-1)

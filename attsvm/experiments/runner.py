@@ -21,9 +21,10 @@ import hashlib
 import json
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import closing
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -51,7 +52,7 @@ from attsvm._utils.parallel import one_thread
 from attsvm._utils.progress import Progress
 from attsvm._utils.run_folder import RunFolder
 from attsvm._utils.version import __version__
-from attsvm.errors import BadTokens, ConvergenceWarning
+from attsvm.errors import AttsvmError, BadTokens, ConvergenceWarning
 from attsvm.experiments.executors import Engine, ExecutorConfig, Failure, engine_of, map_tasks
 from attsvm.experiments.group import Group
 from attsvm.experiments.study import (
@@ -197,8 +198,6 @@ def _sources(place: Traversable) -> Iterator[bytes]:
 
 def measure_chunk(chunk: Chunk) -> tuple[Columns, float]:
     """The columns that the study's measures find on a chunk, and the seconds without compiling."""
-    from attsvm.experiments.kept import keeping
-
     with timed() as took, one_thread(), keeping(chunk.runs), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a certificate says how far it got
         columns = _measured(chunk)
@@ -226,6 +225,44 @@ def _measured(chunk: Chunk) -> Columns:
 
 def _part(point: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: point[name] for name in names if name in point}
+
+
+# ---------------------------------------------------------------- training runs that studies share
+
+_RUNS: ContextVar[Path | None] = ContextVar("runs", default=None)
+
+
+@contextmanager
+def keeping(folder: str) -> Iterator[None]:
+    """A context in which runs are read from this folder and written to it; "" keeps nothing."""
+    token = _RUNS.set(Path(folder) if folder else None)
+    try:
+        yield
+    finally:
+        _RUNS.reset(token)
+
+
+def kept(work: Callable[[dict[str, Any]], Columns], plan: dict[str, Any]) -> Columns:
+    """The arrays of work(plan): read where they are on file, else made and kept.
+
+    plan: what JSON can hold; it, the code of the package, and the versions of NumPy and torch name
+    the file.
+    """
+    folder = _RUNS.get()
+    if folder is None:
+        return work(plan)
+    code = [package_hash(), work.__module__, work.__qualname__, versions_of("numpy", "torch")]
+    text = json.dumps([*code, plan], sort_keys=True)
+    file = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:20]}.npz"
+    if file.exists():
+        try:
+            return load_arrays(file)
+        except AttsvmError:  # broken by something else than a kill: it is made again
+            file.unlink(missing_ok=True)
+    made = work(plan)
+    folder.mkdir(exist_ok=True)
+    write_arrays(file, made, force=True)
+    return made
 
 
 # ---------------------------------------------------------------- the folder

@@ -16,7 +16,7 @@ from typing import Any
 from attsvm._utils.files import parse_toml
 from attsvm._utils.objects import is_outside, unknown
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.experiments.study import QUICK, Study, check_figure, check_parameters, whole
+from attsvm.experiments.study import QUICK, Study, check_study, whole
 
 _QUICK = tuple(key for key in QUICK if key != "thresholds")
 KEYS = ("title", "study", "family", "measure", *_QUICK, "figure", "quick")
@@ -54,11 +54,9 @@ def sweep_of(found: Mapping[str, Any], name: str, folder: Path | None = None) ->
     """The study of these tables, checked; files that they name are looked for in the folder."""
     try:
         study = _read_study(found, name, folder or Path())
-        for size in (study, study.at(quick=True)):
-            check_parameters(size)
-        check_figure(study)
     except BadTokens as error:
         raise BadTokens(f"{name}: {error}") from error
+    check_study(study)
     return study
 
 

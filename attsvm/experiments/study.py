@@ -202,7 +202,7 @@ class Study:
     published : bool
         Whether the instances are published ones: no others can be drawn in their place.
     needs : tuple of str
-        What a study on real data needs, by the names of `studies.shared.needs`.
+        What a study on real data needs, by the names of `studies.missing`.
     tolerances : dict
         Absolute differences that an audit allows in columns of rounding errors, by column.
     """
@@ -256,16 +256,6 @@ class Study:
     def swept(self) -> list[str]:
         """The parameters that differ from point to point: the first columns of the table."""
         return [name for key in self.grid for name in key.split()]
-
-    @property
-    def parameters(self) -> dict[str, list[Any]]:
-        """The values of each swept parameter of the grid."""
-        out: dict[str, list[Any]] = {}
-        for key, values in self.grid.items():
-            names = key.split()
-            columns = zip(*values, strict=True) if len(names) > 1 else [tuple(values)]
-            out |= {n: list(dict.fromkeys(c)) for n, c in zip(names, columns, strict=True)}
-        return out
 
     def points(self) -> Iterator[dict[str, Any]]:
         """The parameters of every point, those with one value included, in the table's order."""
@@ -321,7 +311,10 @@ def check_study(study: Study) -> None:
         _check_texts(study)
         for size in (study, study.at(quick=True)):
             check_parameters(size)
-        check_figure(study)
+        if study.figure is not None:
+            from attsvm.experiments.figures import check_figure
+
+            check_figure(study.figure)
     except (BadTokens, Unsupported) as error:
         raise BadStudy(f"{study.id}: {error}") from error
 
@@ -370,16 +363,6 @@ def check_parameters(study: Study) -> None:
     whole(study.group, "group", 1)
     if study.instances > MOST:
         raise BadTokens(f"it has {study.instances} instances: at most {MOST} are run")
-
-
-def check_figure(study: Study) -> None:
-    """Raise BadTokens unless the figure is a function, or a table of a known kind."""
-    if isinstance(study.figure, Mapping):
-        from attsvm.experiments import figures
-
-        figures.check_figure(study)
-    elif study.figure is not None and not callable(study.figure):
-        raise BadTokens(f"figure is a table or a function; this is {study.figure!r}")
 
 
 def whole(value: Any, what: str, least: int) -> int:

@@ -18,8 +18,8 @@ from attsvm.inspection.capturing import capture
 from attsvm.inspection.change import CHANGE_FIELDS, Change, compare
 from attsvm.inspection.config import InspectionConfig
 from attsvm.inspection.inspection import Inspection, inspect, inspect_views, pattern
+from attsvm.inspection.measures import FIELDS
 from attsvm.inspection.models import load
-from attsvm.inspection.record import FIELDS
 from attsvm.inspection.texts import read_passages, sample_texts
 from attsvm.inspection.view import View
 

@@ -8,7 +8,7 @@ go a thousand times as far as the numbers are large.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,46 +44,43 @@ class LongQuery(NamedTuple):
 
 def drop_keys(view: View, dropped: Ints, order: Ints, *, share: float) -> Attacked:
     """Drop the first `dropped` (n,) keys of each `order` (n, T); compare both outputs."""
-    tried = broken = 0
-    for _, whole, less, _ in _outputs(view, dropped, order):
-        tried += 1
-        broken += not _length(whole - less) <= Long(share) * _length(whole)
-    return Attacked(tried, broken)
+    return _count(
+        not _length(whole - less) <= Long(share) * _length(whole)
+        for _, whole, less, _ in _outputs(view, dropped, order)
+    )
 
 
 def layer_moves(view: View, dropped: Ints, order: Ints, allowed: Floats) -> Attacked:
     """Drop the same keys; compare what the head adds to its layer's output with `allowed` (n,) of
     that output's length, beyond what two long outputs are rounded by. Nothing is tried where the
     output matrix is not known."""
-    tried = broken = 0
     if view.layer_output is None:
         return Attacked(0, 0)
     factor, output = (part.astype(Long) for part in view.layer_output)
     rounded = 8 * view.valid.shape[1] * np.finfo(Long).eps * np.sqrt((factor**2).sum())
-    for row, whole, less, largest in _outputs(view, dropped, order):
-        if np.isfinite(allowed[row]):
-            most = Long(allowed[row]) * _length(output[row]) + rounded * largest
-            tried += 1
-            broken += not _length(factor @ (whole - less)) <= most
-    return Attacked(tried, broken)
+    return _count(
+        not _length(factor @ (whole - less))
+        <= Long(allowed[row]) * _length(output[row]) + rounded * largest
+        for row, whole, less, largest in _outputs(view, dropped, order)
+        if np.isfinite(allowed[row])
+    )
 
 
 def move_keys(view: View, radius: Floats, *, seed: int = 0, factor: float = NEARLY) -> Attacked:
     """Move every key by factor · radius (n,): against the choice, and at random."""
-    rng, tried, broken = np.random.default_rng(seed), 0, 0
+    rng, lost = np.random.default_rng(seed), []
     for one in _queries(view):
         by = _step(factor * radius[one.row], one.keys)
         sign = np.where(np.arange(len(one.keys)) == one.chosen, -1, 1)[:, None]
-        for direction in (sign * _unit(one.slope), _unit(_normal(rng, one.keys.shape))):
-            if by > 0:
-                tried += 1
-                broken += _lost((one.keys + by * direction) @ one.slope, one.chosen)
-    return Attacked(tried, broken)
+        directions = (sign * _unit(one.slope), _unit(_normal(rng, one.keys.shape)))
+        for direction in directions if by > 0 else ():
+            lost.append(_lost((one.keys + by * direction) @ one.slope, one.chosen))
+    return _count(lost)
 
 
 def move_query(view: View, radius: Floats, *, seed: int = 0, factor: float = NEARLY) -> Attacked:
     """Move each query by factor · radius (n,): towards every rival in turn, and at random."""
-    rng, tried, broken = np.random.default_rng(seed), 0, 0
+    rng, lost = np.random.default_rng(seed), []
     K, Q = view.key_factor.astype(Long), view.query_factor.astype(Long)
     d = view.keys.shape[2]
     for one in _queries(view):
@@ -91,17 +88,21 @@ def move_query(view: View, radius: Floats, *, seed: int = 0, factor: float = NEA
         slopes = one.keys @ K.T @ Q[:, :d]  # of each logit in the query
         towards = _unit(slopes - slopes[one.chosen])
         directions = [*np.delete(towards, one.chosen, axis=0), _unit(_normal(rng, (d,)))]
-        for direction in directions if by > 0 else []:
-            tried += 1
-            broken += _lost(one.logits + by * (slopes @ direction), one.chosen)
-    return Attacked(tried, broken)
+        for direction in directions if by > 0 else ():
+            lost.append(_lost(one.logits + by * (slopes @ direction), one.chosen))
+    return _count(lost)
 
 
 def round_weights(view: View, rounded: View, safe: Bools) -> Attacked:
     """Choose with the rounded factors: those that are `safe` (n,) must choose the same key."""
     pairs = zip(_queries(view), _queries(rounded), strict=True)
-    lost = np.array([_lost(other.logits, one.chosen) for one, other in pairs])
-    return Attacked(int(safe.sum()), int((safe & lost).sum()))
+    return _count(_lost(other.logits, one.chosen) for one, other in pairs if safe[one.row])
+
+
+def _count(broken: Iterable[Any]) -> Attacked:
+    """The number of attacks, each told by whether it broke what was guaranteed."""
+    found = list(broken)
+    return Attacked(len(found), sum(map(bool, found)))
 
 
 def _queries(view: View) -> Iterator[LongQuery]:

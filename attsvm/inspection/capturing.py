@@ -183,14 +183,13 @@ def capture(
     queries: int | None = None,
     seed: int = 0,
     length: int | None = None,
-    at: int | Sequence[int] | None = None,
+    at: int | None = None,
 ) -> View:
     """The View of one head, named as L3H5, on the texts, one query from each.
 
     model, texts, tokenizer, length: as in `attsvm.inspect`. queries: how many texts, drawn without
-    repetition; all of them without it. at: the position of every query, or one number per text,
-    negative ones from the end; drawn at random without it, from the second token on in a causal
-    model. seed: of both draws.
+    repetition; all of them without it. at: the position of every query, from the end if negative;
+    drawn at random without it, from the second token on in a causal model. seed: of both draws.
 
     >>> import torch, transformers
     >>> config = transformers.GPT2Config(vocab_size=30, n_embd=8, n_layer=2, n_head=2)
@@ -261,7 +260,7 @@ class Run:
             self.inputs = patches(self.known, self.inputs, calls[0].k.shape[2])
         return layers
 
-    def draw(self, queries: int | None, seed: int, at: Any) -> tuple[Ints, Ints]:
+    def draw(self, queries: int | None, seed: int, at: int | None) -> tuple[Ints, Ints]:
         """The rows that are drawn, and where their queries stand."""
         n = len(self.inputs)
         if seed < 0:
@@ -329,6 +328,8 @@ def _check_model(known: TrainedModel) -> None:
         why = f"has {_REFUSED['position_bias']}: it cannot be inspected"
     elif not model._supports_sdpa or not model._can_set_attn_implementation():
         why = "has no attention by sdpa that transformers can replace: it cannot be inspected"
+    elif next(model.parameters()).is_meta:
+        why = "is on the device meta and has no weights: load them first"
     if why:
         raise Unsupported(f"{type(model).__name__} {why}")
 
@@ -525,7 +526,7 @@ def _factors(call: Call) -> tuple[Floats, Floats, Floats] | None:
     return Q, shift, K
 
 
-def _positions(at: Any, lengths: Ints, rng: np.random.Generator, first: int) -> Ints:
+def _positions(at: int | None, lengths: Ints, rng: np.random.Generator, first: int) -> Ints:
     if at is None:
         if lengths.min() <= first:
             raise BadTokens(
@@ -533,12 +534,9 @@ def _positions(at: Any, lengths: Ints, rng: np.random.Generator, first: int) -> 
                 "needs two"
             )
         return rng.integers(first, lengths)
-    given = np.asarray(at)
-    if given.dtype.kind not in "iu" or given.shape not in ((), lengths.shape):
-        raise BadTokens(f"at must be a whole number, or {len(lengths)} of them, one for each text")
-    places = np.broadcast_to(given.astype(np.int64), lengths.shape)
-    wrong = np.flatnonzero((places >= lengths) | (places < -lengths))
-    if len(wrong):
-        i = wrong[0]
-        raise BadTokens(f"at is {places[i]} for text {i}, which has {lengths[i]} tokens")
-    return places % lengths
+    if not isinstance(at, int | np.integer):
+        raise BadTokens(f"at is {at!r}: it must be a whole number")
+    if (wrong := (at >= lengths) | (at < -lengths)).any():
+        i = wrong.argmax()
+        raise BadTokens(f"at is {at} for text {i}, which has {lengths[i]} tokens")
+    return at % lengths

@@ -28,14 +28,15 @@ from attsvm.inspection.measures import (
     agreement_of,
     apart,
     cosine_of,
+    fields,
     mean_difference,
     one_hot,
     rule_for,
     sharpness_of,
+    split_rows,
     svm_fit,
 )
 from attsvm.inspection.models import load
-from attsvm.inspection.record import fields
 from attsvm.inspection.view import View
 
 # A token grew when it gained more than this much of a query's attention.
@@ -86,14 +87,14 @@ class Change(HeadTable):
         """What is said of all heads together."""
         table = self.to_frame()
         finds = {"max margin": "svm", "mean difference": "mean_difference", "ΔW": "change"}
-        finds = {name: f"{table[f'growth_{by}'].median():.0%}" for name, by in finds.items()}
+        shares = [
+            f"{name} finds {table[f'growth_{by}'].median():.0%}" for name, by in finds.items()
+        ]
         nearest = (table["growth_cosine"] > table["growth_cosine_high"]).sum()
         return {
             "Attention heads that sharpened": f"{(table['sharpened'] > 0).sum()} of {len(table)}",
             "Rank correlation of sharpness and cosine": f"{self.correlation():.3g}",
-            "Held-out tokens whose attention grew": ", ".join(
-                f"{name} finds {share}" for name, share in finds.items()
-            ),
+            "Held-out tokens whose attention grew": ", ".join(shares),
             "ΔW nearer to the max-margin matrix of these than that of all other heads": str(
                 nearest
             ),
@@ -136,22 +137,17 @@ def compare(
     models = [load(one, tokenizer) for one in (before, after)]
     asked: dict[str, Any] = {"heads": heads, "length": length, "at": at, "config": config}
     views = [HeadViews(one, texts, **asked) for one in models]
-    check_same(*views)
+    names = [one.name for one in models]
+    sizes = [{**one.about, "words": one.words} for one in models]
+    for what, value in sizes[0].items():
+        if value != sizes[1][what]:
+            raise BadTokens(
+                f"{names[0]} ({what} {value}) and {names[1]} ({what} {sizes[1][what]}) are not two "
+                "checkpoints of one model"
+            )
     pairs = ((one, other) for (one, _), (other, _) in zip(*views, strict=True))
     with bar(f"{len(views[0].wanted)} attention heads", late=True):
-        return compare_views(pairs, names=(models[0].name, models[1].name), config=config)
-
-
-def check_same(*views: HeadViews) -> None:
-    """Raises BadTokens unless these are checkpoints of one model: the same family and sizes."""
-    one, other = (view.run.known for view in views)
-    sizes = [{**known.about, "words": known.words} for known in (one, other)]
-    for name, value in sizes[0].items():
-        if value != sizes[1][name]:
-            raise BadTokens(
-                f"{one.name} ({name} {value}) and {other.name} ({name} {sizes[1][name]}) are not "
-                "two checkpoints of one model"
-            )
+        return compare_views(pairs, names=(names[0], names[1]), config=config)
 
 
 def compare_views(
@@ -209,57 +205,47 @@ def _compare_head(
         "chance": sharp["after"]["chance"],
     }
     for when, found in sharp.items():
-        record |= {f"sharpness_{when}": found["sharpness"], f"saturated_{when}": found["saturated"]}
+        record |= {f"{name}_{when}": found[name] for name in ("sharpness", "saturated")}
     change = svm = None
     if after.space == "features" and before.keys.shape[2:] == after.keys.shape[2:]:
-        change = after.W - before.W
-        size = float(np.linalg.norm(before.W))
+        change, size = after.W - before.W, float(np.linalg.norm(before.W))
         record["change_norm"] = float(np.linalg.norm(change)) / size if size > 0 else np.nan
         for when, view in (("before", before), ("after", after)):
-            record[f"cosine_{when}"] = _own_cosine(view, config)
+            fit, _, chosen = _fitted(view, view.chosen(), config)
+            if len(chosen):
+                record[f"cosine_{when}"] = cosine_of(fit.W, svm_fit(fit, chosen).W)
         if len(grown) >= 3:
-            target = growth[grown].argmax(axis=1)
-            svm = _growth(record, after.subset(grown), target, change, config)
+            svm = _growth(record, after.subset(grown), growth[grown].argmax(axis=1), change, config)
     record["seconds"] = time.process_time() - start
     return record, change, svm
 
 
-def _own_cosine(view: View, config: InspectionConfig) -> float:
-    """The cosine of W and the max-margin matrix of its own choices, on the fitted queries."""
-    fit = view.subset(_order(len(view.queries), config)[: config.fit])
-    rows = apart(fit, fit.chosen())
-    if not len(rows):
-        return np.nan
-    fit = fit.subset(rows)
-    return cosine_of(fit.W, svm_fit(fit, fit.chosen()).W)
+def _fitted(view: View, target: Ints, config: InspectionConfig) -> tuple[View, Ints, Ints]:
+    """The View of the queries to fit on that have a choice, those held out, the fitted targets."""
+    rows, held = split_rows(len(target), fit=config.fit, test=config.test, seed=config.seed)
+    rows = rows[apart(view.subset(rows), target[rows])]
+    return view.subset(rows) if len(rows) else view, held, target[rows]
 
 
 def _growth(
     record: dict[str, Any], view: View, target: Ints, change: Floats, config: InspectionConfig
 ) -> Floats | None:
     """Fill in how well grown tokens are foretold; the max-margin matrix of the fitted ones."""
-    order = _order(len(view.queries), config)
-    cut = config.fit if len(order) >= config.queries else max(1, min(config.fit, len(order) // 3))
-    rows, held = order[:cut], order[cut : cut + config.test]
-    rows = rows[apart(view.subset(rows), target[rows])]
-    if not len(rows) or not len(held):
+    fit, held, chosen = _fitted(view, target, config)
+    if not len(chosen) or not len(held):
         return None
-    fit, test = view.subset(rows), view.subset(held)
-    svm = svm_fit(fit, target[rows]).W
-    mean = mean_difference(fit, one_hot(fit, target[rows]))
-    rule = rule_for((fit, target[rows]), (test, target[held]))
+    test, target = view.subset(held), target[held]
+    svm = svm_fit(fit, chosen).W
+    mean = mean_difference(fit, one_hot(fit, chosen))
+    rule = rule_for((fit, chosen), (test, target))
     record |= {
-        "fitted": len(rows),
+        "fitted": len(chosen),
         "tested": len(held),
         "growth_cosine": cosine_of(change, svm),
-        "growth_svm": agreement_of(test, svm, target[held]),
-        "growth_mean_difference": agreement_of(test, mean, target[held]),
-        "growth_change": agreement_of(test, change, target[held]),
-        "growth_rule": rule[2],
-        "growth_rule_name": rule[0],
+        "growth_svm": agreement_of(test, svm, target),
+        "growth_mean_difference": agreement_of(test, mean, target),
+        "growth_change": agreement_of(test, change, target),
+        "growth_rule": rule["rule_agreement"],
+        "growth_rule_name": rule["rule"],
     }
     return svm
-
-
-def _order(n: int, config: InspectionConfig) -> Ints:
-    return np.random.default_rng(config.seed).permutation(n)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
-from attsvm._utils.expected import expect
+from attsvm._utils.expected import expect, file_path
 from attsvm._utils.files import finite
 from attsvm._utils.progress import bar
 from attsvm._utils.result import Result, Summary, Table
@@ -17,9 +19,8 @@ from attsvm.errors import BadTokens, Unsupported
 from attsvm.inspection.capturing import LayerStates, Run
 from attsvm.inspection.config import InspectionConfig
 from attsvm.inspection.guarantees import cache_of, guarantees
-from attsvm.inspection.measures import NEEDED, THRESHOLDS
+from attsvm.inspection.measures import FIELDS, NEEDED, THRESHOLDS, measure, query_columns
 from attsvm.inspection.models import TrainedModel, load
-from attsvm.inspection.record import FIELDS, measure, query_columns
 from attsvm.inspection.texts import first_of_each
 from attsvm.inspection.view import View
 
@@ -132,8 +133,8 @@ class InspectedHead(Result):
         one = self.record
         if one["kind"] is None:
             return (
-                f"{self.name}: its kind and its norm ratio are not known from {one['queries']} "
-                f"queries: a fit needs at least {NEEDED} queries."
+                f"{self.name}: its kind and its norm ratio are not known (queries: "
+                f"{one['queries']}): a fit needs at least {NEEDED} queries."
             )
         if not np.isfinite(one["norm_ratio"]):
             return f"{self.name}: nothing is said of its norm, as no query has a clear choice."
@@ -179,12 +180,12 @@ class HeadTable(Table):
 
     def columns(self) -> dict[str, Any]:
         """A column per field: arrays of numbers, lists of words."""
-        found = {}
-        for name in self.fields:
-            values = [record[name] for record in self.records]
-            plain = any(isinstance(x, str | bool) or x is None for x in values)
-            found[name] = values if plain else np.array(values)
-        return found
+        rows = {name: [record[name] for record in self.records] for name in self.fields}
+        words = (str, bool, type(None))
+        return {
+            name: own if any(isinstance(x, words) for x in own) else np.array(own)
+            for name, own in rows.items()
+        }
 
     def to_frame(self) -> Any:
         """A row per head (pandas), by its name."""
@@ -201,7 +202,8 @@ class Inspection(HeadTable):
     """Heads, one row each; `attsvm.inspection.FIELDS` says what every column is.
 
     model: its name; config: what was spent on each head; heads: in order. texts: how many gave a
-    query; repeated: how many were left out, as their tokens are those of another one.
+    query; repeated: how many were left out, as their tokens are those of another one. about: the
+    family and the sizes of the model; seconds: as measured.
 
     >>> import torch, transformers
     >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16}
@@ -216,6 +218,8 @@ class Inspection(HeadTable):
     config: InspectionConfig
     heads: tuple[InspectedHead, ...]
     repeated: int = 0
+    about: dict[str, Any] = field(default_factory=dict)
+    seconds: float = np.nan
 
     @property
     def records(self) -> list[dict[str, Any]]:  # type: ignore[override]
@@ -248,14 +252,29 @@ class Inspection(HeadTable):
         """Sharpness against norm ratio of every head, beside its nulls."""
         from attsvm.plotting.networks import norm_ratio_figure
 
+        if not any(self.counts().values()):
+            raise Unsupported(f"norm ratios are not known: a fit needs at least {NEEDED} queries")
         return norm_ratio_figure(self.records, look=style)
 
+    def save(self, folder: str | Path) -> Path:
+        """Write results.json and report.html, the page, to a folder; the file of the page."""
+        from attsvm.inspection.page import write_folder
+
+        return write_folder(file_path(folder, "folder"), self.as_json())
+
     def as_json(self) -> dict[str, Any]:
-        """Everything as plain numbers, words and lists; None for what is not known."""
+        """Everything as plain numbers, words and lists; None for what is not known.
+
+        quick: fewer queries were fitted than by default.
+        """
+        fitted = [one["fitted"] for one in self.records if one["kind"]] or [self.config.fit]
         found = {
+            "status": "done",
             "model": self.model,
+            "about": self.about,
+            "seconds": self.seconds,
             "config": vars(self.config),
-            "quick": self.config.fit < InspectionConfig.fit,
+            "quick": min(fitted) < InspectionConfig.fit,
             "needed": NEEDED,
             "texts": self.texts,
             "repeated": self.repeated,
@@ -337,12 +356,14 @@ def inspect(
     known = load(model, tokenizer)
     views = HeadViews(known, texts, heads=heads, length=length, at=at, config=config)
     found: list[InspectedHead] = []
+    start = time.perf_counter()
     with bar(f"{len(views.wanted)} attention heads", late=True) as show:
         for view, cache in views:
             found.append(InspectedHead(*measure(view, config, cache=cache), known))
             if show is not None:
                 show(len(found) / len(views.wanted), view.name)
-    done = Inspection(known.name, config, tuple(found))
+    seconds = time.perf_counter() - start
+    done = Inspection(known.name, config, tuple(found), about=known.about, seconds=seconds)
     return replace(done, repeated=views.repeated + views.count - done.texts)
 
 
@@ -388,9 +409,11 @@ class HeadViews:
         self.run = Run(known, texts, length=length)
         self.config, self.at = config, at
         self.wanted = self.run.wanted(heads)
-        kept = self.run.inputs.first_of_each()
-        self.repeated = len(self.run.inputs) - len(kept)
-        self.run.inputs = self.run.inputs.subset(kept)
+        inputs = self.run.inputs
+        own = inputs.ids if inputs.images is None else inputs.images.cpu().numpy()
+        kept = first_of_each(own, inputs.valid if inputs.images is None else own == own)
+        self.repeated = len(inputs) - len(kept)
+        self.run.inputs = inputs.subset(kept)
         self.count = min(config.queries, len(kept))
 
     def __iter__(self) -> Iterator[tuple[View, dict[str, Any] | None]]:

@@ -29,9 +29,12 @@ What a trained head does no better than these is no finding about training.
 
 from __future__ import annotations
 
+import time
+import tomllib
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -41,9 +44,13 @@ from scipy.sparse.csgraph import connected_components
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm._utils.interval import UNIT
+from attsvm._utils.memory import require
+from attsvm._utils.parallel import one_thread
 from attsvm.certificate import Certificate
-from attsvm.errors import BadTokens, ConvergenceWarning
-from attsvm.inspection.view import View, margins_of
+from attsvm.errors import ConvergenceWarning, TooLarge
+from attsvm.inspection.config import InspectionConfig
+from attsvm.inspection.guarantees import Guaranteed, guarantees
+from attsvm.inspection.view import View, choosing, margins_of
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
@@ -56,6 +63,27 @@ BUDGET = 10.0
 # Steps of the cross-entropy fits at most; one that gains less than a share of 1e-4 is the last:
 # choices do not change beyond it.
 _STEPS, _FLAT = 60, 1e-4 / np.finfo(np.float64).eps
+
+
+def fields(name: str) -> dict[str, str]:
+    """What the columns of a table in fields.toml are."""
+    text = files("attsvm.inspection").joinpath("fields.toml").read_text("utf-8")
+    found: dict[str, str] = tomllib.loads(text)[name]
+    return found
+
+
+_AGREEMENT = fields("agreement")
+# What each field of a record is.
+FIELDS: dict[str, str] = {
+    **fields("head"),
+    **_AGREEMENT,
+    **fields("selection"),
+    **{f"content_{name}": f"special keys removed: {what}" for name, what in _AGREEMENT.items()},
+    **fields("norm"),
+    **fields("guarantees"),
+}
+# Agreements of a head, by field; see `held_out`.
+Agreement = dict[str, Any]
 
 
 class SvmFit(NamedTuple):
@@ -231,14 +259,6 @@ class Rule(NamedTuple):
     pick: Callable[[View], Ints]
 
 
-class FollowedRule(NamedTuple):
-    """The rule that most of the fitted queries follow, and the share of held-out ones that do."""
-
-    name: str
-    place: Place
-    agreement: float
-
-
 def _first(marked: Bools) -> Ints:
     return np.where(marked.any(axis=1), marked.argmax(axis=1), -1)
 
@@ -271,12 +291,12 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def rule_for(fit: tuple[View, Ints], test: tuple[View, Ints]) -> FollowedRule:
-    """The rule that these keys follow most, each with its View, and its agreement on others."""
+def rule_for(fit: tuple[View, Ints], test: tuple[View, Ints]) -> Agreement:
+    """The rule that most of these keys follow, each with its View, and its agreement on others."""
     followed = [float((rule.pick(fit[0]) == fit[1]).mean()) for rule in RULES]
     best = RULES[int(np.argmax(followed))]
     agreement = float((best.pick(test[0]) == test[1]).mean())
-    return FollowedRule(best.name, best.place, agreement)
+    return {"rule": best.name, "rule_place": best.place, "rule_agreement": agreement}
 
 
 Kind = Literal["sink", "positional", "content", "diffuse"]
@@ -288,24 +308,25 @@ NEEDED = 30
 THRESHOLDS = {"agreement": 0.5, "lift": 0.1}
 
 
-def kind_of(found: HeldOutAgreement, without: HeldOutAgreement | None = None) -> Kind:
+def kind_of(found: Agreement, without: Agreement | None = None) -> Kind:
     """The kind of a head, from its held-out agreement; without: with special keys removed."""
-    if found.tied >= THRESHOLDS["agreement"]:  # the first of equals is no choice of the head
+    if found["tied"] >= THRESHOLDS["agreement"]:  # the first of equals is no choice of the head
         return "diffuse"
     rest = found if without is None else without
     if _by_tokens(found) and _by_tokens(rest):
         return "content"
     if _by_rule(found):
-        return found.rule_place
-    return "positional" if _by_rule(rest) and rest.rule_place == "positional" else "diffuse"
+        return found["rule_place"]
+    return "positional" if _by_rule(rest) and rest["rule_place"] == "positional" else "diffuse"
 
 
-def _by_tokens(found: HeldOutAgreement) -> bool:
-    return found.svm_agreement >= THRESHOLDS["agreement"] and found.lift >= THRESHOLDS["lift"]
+def _by_tokens(found: Agreement) -> bool:
+    enough = found["svm_agreement"] >= THRESHOLDS["agreement"]
+    return bool(enough and found["lift"] >= THRESHOLDS["lift"])
 
 
-def _by_rule(found: HeldOutAgreement) -> bool:
-    return found.rule_agreement >= THRESHOLDS["agreement"]
+def _by_rule(found: Agreement) -> bool:
+    return bool(found["rule_agreement"] >= THRESHOLDS["agreement"])
 
 
 # A query is saturated when one key has more than this much of its attention.
@@ -324,121 +345,64 @@ def sharpness_of(view: View) -> dict[str, float]:
     }
 
 
-@dataclass(frozen=True, eq=False)
-class HeldOutAgreement:
-    """The share of held-out queries on which each agrees with the head's choice.
-
-    rule: the best one-line rule, whose place is rule_place; mean_query: the head itself with every
-    query replaced by the mean of the fitted ones; svm, mean_difference, cross_entropy,
-    soft_cross_entropy: matrices fitted to the choices, the last one to the attention itself, which
-    is a ceiling. separable: some W met the fitted choices. ease: the best margin of the choices
-    over that of permuted ones. cosine: between W and the fitted SVM. learned: the queries that the
-    SVM was fitted to, and the SVM. tied: the share of held-out queries whose two top logits cannot
-    be separated, though their keys can, so that theirs is no choice.
-    """
-
-    rule: str
-    rule_place: Place
-    rule_agreement: float
-    mean_query_agreement: float = np.nan
-    svm_agreement: float = np.nan
-    mean_difference_agreement: float = np.nan
-    cross_entropy_agreement: float = np.nan
-    soft_cross_entropy_agreement: float = np.nan
-    separable: bool | None = None
-    cosine: float = np.nan
-    ease: float = np.nan
-    learned: tuple[View, SvmFit] | None = None
-    tied: float = 0.0
-
-    @property
-    def lift(self) -> float:
-        """How much more often the SVM agrees than the best rule."""
-        return self.svm_agreement - self.rule_agreement
-
-    @property
-    def kind(self) -> Kind:
-        """The kind of the head, by these queries."""
-        return kind_of(self)
+def split_rows(n: int, *, fit: int, test: int, seed: int) -> tuple[Ints, Ints]:
+    """`fit` of n rows drawn at random, and `test` others; where there are fewer, one third."""
+    order = np.random.default_rng(seed).permutation(n)
+    cut = min(fit, max(1, n // 3)) if n < fit + test else fit
+    return order[:cut], order[cut : cut + test]
 
 
 def split(view: View, *, fit: int, test: int, seed: int) -> tuple[View, View]:
-    """`fit` random queries to fit on and `test` others; where there are fewer, one third is fitted.
+    """The Views of the queries to fit on and of those held out, as `split_rows` draws them."""
+    fitted, held = split_rows(len(view.queries), fit=fit, test=test, seed=seed)
+    return view.subset(fitted), view.subset(held)
 
-    Raises BadTokens where there are fewer than NEEDED.
+
+def held_out(fit: View, test: View, *, cross: bool = True) -> Agreement:
+    """The share of held-out queries on which each fit agrees with the head's choice, by fields.
+
+    Beside these tied: the share of held-out queries whose two top logits cannot be separated,
+    though their keys can, so that theirs is no choice; learned: the queries that the SVM was fitted
+    to, and the SVM. cross: whether cross-entropies are fitted.
     """
-    n = len(view.queries)
-    if n < NEEDED:
-        raise BadTokens(f"there are {n} queries; a fit needs at least {NEEDED} queries")
-    order = np.random.default_rng(seed).permutation(n)
-    cut = min(fit, max(1, n // 3)) if n < fit + test else fit
-    return view.subset(order[:cut]), view.subset(order[cut : cut + test])
-
-
-def held_out(
-    fit: View, test: View, *, seed: int, cross: bool = True, eased: bool = True
-) -> HeldOutAgreement:
-    """The agreement of every fit. cross, eased: whether cross-entropies and ease are computed."""
     target = test.chosen()
-    rule = rule_for((fit, fit.chosen()), (test, target))
     mean = np.broadcast_to(fit.queries.mean(axis=0), test.queries.shape)
     other = np.where(twins(test, target), np.inf, margins_of(test).least)
-    found: dict[str, Any] = {
+    found: Agreement = dict.fromkeys(_AGREEMENT, np.nan) | {"separable": None, "learned": None}
+    found |= rule_for((fit, fit.chosen()), (test, target))
+    found |= {
         "mean_query_agreement": float((replace(test, queries=mean).chosen() == target).mean()),
         "tied": float((~(other.min(axis=1) > 0)).mean()),
     }
     rows = apart(fit, fit.chosen())
-    if not len(rows):
-        return HeldOutAgreement(*rule, **found)
-    fitted = fit.subset(rows)
-    chosen = fitted.chosen()
-    svm = svm_fit(fitted, chosen)
-    hot, soft = one_hot(fitted, chosen), fitted.attention()
-    fits = {"svm": svm.W, "mean_difference": mean_difference(fitted, hot)}
-    if cross:
-        fits["cross_entropy"] = cross_entropy(fitted, hot)
-        fits["soft_cross_entropy"] = cross_entropy(fitted, soft)
-    found |= {f"{name}_agreement": agreement_of(test, W, target) for name, W in fits.items()}
-    found["ease"] = ease_of(fitted, svm, seed=seed) if eased else np.nan
-    found["cosine"] = cosine_of(svm.W, test.W)
-    return HeldOutAgreement(*rule, separable=not svm.soft, learned=(fitted, svm), **found)
-
-
-def ease_of(view: View, svm: SvmFit, *, seed: int) -> float:
-    """The best margin of the choices over that of permuted ones: least norms, the other way round.
-
-    At least this: the lower bound of one over the upper bound of the other. inf where it is proved
-    that no matrix makes the permuted choices, nan for a soft fit.
-    """
-    if svm.soft:
-        return np.nan
-    labels = permute(view, view.chosen(), np.random.default_rng([seed, 1]))
-    rows = apart(view, labels)
-    if not len(rows):
-        return np.nan
-    part, labels = view.subset(rows), labels[rows]
-    if circular(part, labels):
-        return np.inf
-    other = quietly(Problem.of(tokens_of(part, labels), labels), "frobenius")
-    return float(other.lower / svm.certificate.upper)
+    if len(rows):
+        fitted = fit.subset(rows)
+        chosen = fitted.chosen()
+        svm = svm_fit(fitted, chosen)
+        hot, soft = one_hot(fitted, chosen), fitted.attention()
+        fits = {"svm": svm.W, "mean_difference": mean_difference(fitted, hot)}
+        if cross:
+            fits["cross_entropy"] = cross_entropy(fitted, hot)
+            fits["soft_cross_entropy"] = cross_entropy(fitted, soft)
+        found |= {f"{name}_agreement": agreement_of(test, W, target) for name, W in fits.items()}
+        found |= {"separable": not svm.soft, "learned": (fitted, svm)}
+        found["lift"] = found["svm_agreement"] - found["rule_agreement"]
+        found["cosine"] = cosine_of(svm.W, test.W)
+    return found | {"kind": kind_of(found)}
 
 
 # Quotients and products of a few numbers are rounded by less than this share.
 _ROUNDED = 1e-12
-# A direction counts as seen where the queries have more than this share of their largest extent.
-_SPANNED = 1e-9
 
 
 class NormRatio(NamedTuple):
     """lower ≤ least norm / ‖W‖ ≤ upper, certified, over `queries` queries with a choice.
 
-    seen: an estimate, upper divided by the norm of the part of W that these queries see. Ties have
-    no gap to keep and are left out.
+    Ties have no gap to keep and are left out.
     """
 
     lower: float
     upper: float
-    seen: float
     queries: int
 
 
@@ -447,24 +411,18 @@ def norm_ratio_of(view: View, norm: str = "frobenius") -> NormRatio:
     margins = margins_of(view)
     rows = np.flatnonzero(~margins.tied & np.isfinite(margins.gap))
     if not len(rows):
-        return NormRatio(np.nan, np.nan, np.nan, 0)
+        return NormRatio(np.nan, np.nan, 0)
     view, gap, chosen = view.subset(rows), margins.gap[rows], margins.chosen[rows]
     # The true gaps lie between `least` and `gap`, which is what W' must keep.
     least = margins.least[rows].min(axis=1)
     gap = gap + (gap - least)
-    _, S, V = decompose(view)
-    size = float(norm_of(norm).value(np.diag(S)))
+    size = float(norm_of(norm).value(np.diag(decompose(view)[1])))
     unsure = _rounding(view) + _ROUNDED * size
     best = quietly(Problem.of(tokens_of(view, chosen), chosen, b=gap), norm)
     upper = min(best.upper / (size - unsure), 1.0) if size > unsure else 1.0
     kept = float((least / gap).min()) * (1 - _ROUNDED)
     lower = min(kept * best.lower / (size + unsure), upper)
-    basis, sizes, _ = np.linalg.svd(view.queries.astype(np.float64).T, full_matrices=False)
-    basis = basis[:, sizes > _SPANNED * sizes[0]]
-    part = (V.T @ basis) * S[:, None]
-    seen = float(norm_of(norm).value(part))
-    ratio = min(upper * size / seen, 1.0) if seen > 0 else np.nan
-    return NormRatio(lower, upper, ratio, len(rows))
+    return NormRatio(lower, upper, len(rows))
 
 
 def _rounding(view: View) -> float:
@@ -520,18 +478,6 @@ def decompose(view: View) -> tuple[Floats, Floats, Floats]:
     return left @ u, S, right @ v.T
 
 
-def permute(view: View, chosen: Ints, rng: np.random.Generator) -> Ints:
-    """The choices (n,) of other queries, drawn without repetition.
-
-    They are counted among the valid keys; where there are fewer, modulo their number.
-    """
-    rank = (np.cumsum(view.valid, axis=1) - 1)[np.arange(len(chosen)), chosen]
-    other = rank[rng.permutation(len(chosen))] % view.valid.sum(axis=1)
-    places = np.argsort(~view.valid, axis=1, kind="stable")
-    keys: Ints = places[np.arange(len(chosen)), other]
-    return keys
-
-
 def _with(view: View, U: Floats, S: Floats, V: Floats) -> View:
     root = np.sqrt(S)
     return replace(view, key_factor=(U * root).T, query_factor=(V * root).T)
@@ -542,3 +488,156 @@ def _orthonormal(rng: np.random.Generator, d: int, h: int) -> Floats:
     basis, R = np.linalg.qr(rng.normal(size=(d, h)))
     columns: Floats = basis * np.sign(np.diag(R))
     return columns
+
+
+# How often the fitted keys, or matrices of the size of W, are held at once.
+_TIMES = 6
+# Queries that are shown with their text.
+SAMPLES = 6
+
+
+@one_thread()
+def measure(
+    view: View,
+    config: InspectionConfig | None = None,
+    *,
+    cache: dict[str, Any] | None = None,
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Every field of FIELDS for a head; what its page shows, samples and gaps; its queries.
+
+    cache: the fields on the cache of keys. Raises BadTokens where no query has two keys.
+    """
+    config = config or InspectionConfig()
+    start = time.process_time()
+    view = choosing(view)
+    what = f"measuring an attention head on queries over keys of shape {view.keys.shape}"
+    need = _TIMES * 8.0 * (view.keys.size + view.keys.shape[2] * view.queries.shape[1])
+    require(need, what, use="fewer queries or shorter texts")
+    found: dict[str, Any] = dict.fromkeys(FIELDS, np.nan)
+    found |= dict.fromkeys(name for name in FIELDS if name.endswith(("rule", "place", "kind")))
+    found |= {
+        "name": view.name,
+        "layer": view.layer,
+        "head": view.head,
+        "space": view.space,
+        "separable": None,
+        "content_separable": None,
+        "queries": len(view.queries),
+        "keys": float(view.valid.sum(axis=1).mean()),
+        **sharpness_of(view),
+    }
+    certain = guarantees(view, config)
+    found |= certain.fields | {
+        name: value + certain.fields.get(name, 0) for name, value in (cache or {}).items()
+    }
+    gaps: dict[str, Any] = {}
+    if len(view.queries) >= NEEDED:
+        fit, test = split(view, fit=config.fit, test=config.test, seed=config.seed)
+        agreed = held_out(fit, test, cross=config.cross)
+        content, without = _content_fields(view, config)
+        found |= {name: agreed[name] for name in _AGREEMENT}
+        found |= content | _norm_fields(fit, config) | {"kind": kind_of(agreed, without)}
+        found |= {"fitted": len(fit.queries), "tested": len(test.queries)}
+        gaps = _sorted_gaps(*agreed["learned"]) if agreed["learned"] else {}
+    queries = query_columns(view, certain)
+    details = {"name": view.name, "samples": _samples(view, certain), "gaps": gaps}
+    found["seconds"] = time.process_time() - start
+    return found, details, queries
+
+
+def _content_fields(
+    view: View, config: InspectionConfig
+) -> tuple[dict[str, Any], Agreement | None]:
+    """The fields with special keys removed; no agreement where too few keys are left."""
+    rows = np.flatnonzero((view.valid & ~view.special).sum(axis=1) >= 2)
+    if len(rows) < NEEDED:
+        return {"content_queries": len(rows)}, None
+    content = view.subset(rows)
+    content = replace(content, valid=content.valid & ~content.special)
+    parts = split(content, fit=config.fit, test=config.test, seed=config.seed)
+    agreed = held_out(*parts, cross=config.cross)
+    sharpness = sharpness_of(content)["sharpness"]
+    fields = {"content_queries": len(rows), "content_sharpness": sharpness}
+    return fields | {f"content_{name}": agreed[name] for name in _AGREEMENT}, agreed
+
+
+def _norm_fields(view: View, config: InspectionConfig) -> dict[str, Any]:
+    """The norm ratio, certified, beside that of both nulls."""
+    S = decompose(view)[1]
+    own = norm_ratio_of(view)
+    found = {
+        "norm": float(np.sqrt((S**2).sum())),
+        "nuclear_norm": float(S.sum()),
+        "norm_ratio": own.upper,
+        "norm_ratio_lower": own.lower,
+        "norm_ratio_queries": own.queries,
+    }
+    for name, values in null_ratios(view, draws=config.draws, seed=config.seed).items():
+        for end, share in (("_low", 0.0), ("", 0.5), ("_high", 1.0)):
+            found[f"norm_ratio_{name}{end}"] = _quantile(values, share)
+    if config.nuclear_draws < 0:
+        return found
+    try:
+        own = norm_ratio_of(view, "nuclear")
+        draws = null_ratios(view, "nuclear", draws=config.nuclear_draws, seed=config.seed)
+    except TooLarge:  # only the Frobenius norm is reported
+        return found
+    found |= {"nuclear_norm_ratio": own.upper, "nuclear_norm_ratio_lower": own.lower}
+    return found | {f"nuclear_norm_ratio_{name}": _quantile(draws[name], 0.5) for name in NULLS}
+
+
+def _quantile(values: Floats, share: float) -> float:
+    """The quantile of the values that are known; nan without any."""
+    known = values[~np.isnan(values)]
+    return float(np.quantile(known, share)) if len(known) else np.nan
+
+
+def _samples(view: View, found: Guaranteed) -> list[dict[str, Any]]:
+    """For each of the first queries, its text as the head sees it and what is guaranteed."""
+    out = []
+    for i, tokens in enumerate(view.texts[:SAMPLES]):
+        one = {name: values[i].item() for name, values in found.queries.items()}
+        one["evictable"] = sorted(found.order[i, : one["evictable"]].tolist())
+        one |= {"tokens": list(tokens), "position": int(view.positions[i])}
+        one["attention"] = view.attention()[i, : len(tokens)].tolist()
+        one["valid"] = view.valid[i, : len(tokens)].tolist()
+        out.append(one)
+    return out
+
+
+def query_columns(view: View, found: Guaranteed) -> dict[str, Any]:
+    """A row per query: where it stands, what it chooses, and what is certified of that."""
+    rows, chosen = np.arange(len(view.queries)), found.queries["chosen"]
+    query, key = (
+        [text[t] for text, t in zip(view.texts, places, strict=True)]
+        for places in (view.positions, chosen)
+    )
+    return {
+        "position": view.positions,
+        "query": query,
+        "key": key,
+        "attention": view.attention()[rows, chosen],
+        "keys": view.valid.sum(axis=1),
+        **found.queries,
+    }
+
+
+def _sorted_gaps(fit: View, found: SvmFit) -> dict[str, Any]:
+    """The top-two gaps of W/‖W‖ on the fitted queries, sorted, and those of the SVM at norm 1.
+
+    best: the certified bounds of the largest least gap that any matrix of norm 1 has on them.
+    """
+    chosen = fit.chosen()
+    size, length = float(np.linalg.norm(fit.W)), float(np.linalg.norm(found.W))
+    if not size > 0 or not length > 0:
+        return {}
+    logits, at = logits_by(fit, found.W), np.arange(len(chosen))
+    rival = logits.copy()
+    rival[at, chosen] = -np.inf
+    best = found.certificate
+    return {
+        "head": [float(g) for g in np.sort(margins_of(fit).gap) / size],
+        "svm": [float(g) for g in np.sort(logits[at, chosen] - rival.max(axis=1)) / length],
+        "best": None if found.soft or not best.lower > 0 else [1 / best.upper, 1 / best.lower],
+        "queries": len(chosen),
+    }

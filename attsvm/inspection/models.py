@@ -7,6 +7,7 @@ rxnfp and rxnmapper keep their weights in pickles, which torch's restricted read
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -131,6 +132,10 @@ def load(model: Any, tokenizer: Any = None) -> TrainedModel:
             f"model is of type {type(model).__name__}: give a model of transformers, a folder made "
             "by save_pretrained, or a known name; attsvm.torch.capture reads other torch modules"
         )
+    if tokenizer is not None and not isinstance(tokenizer, transformers.PreTrainedTokenizerBase):
+        raise Unsupported(
+            f"tokenizer is of type {type(tokenizer).__name__}: give one of transformers"
+        )
     return TrainedModel(type(model).__name__, model, tokenizer)
 
 
@@ -190,13 +195,11 @@ def _folder(model: str | Path, package: Package | None) -> Path:
             if folder.is_dir():
                 return folder
         raise Unsupported(f"the model {model} is not installed: {package.install}")
-    try:
-        if (folder := Path(model).expanduser()).is_dir():
-            return folder
-    except (OSError, RuntimeError):  # too long a name, or a home that is not there
-        pass
-    shown = str(model)[:200] if str(model)[:200].isprintable() else repr(str(model)[:200])
-    raise Unsupported(f"{shown} is neither a folder nor a known model: {', '.join(PACKAGES)}")
+    if os.path.isdir(place := os.path.expanduser(model)):
+        return Path(place)
+    said = str(model)[:200]
+    said = said if said.isprintable() else repr(said)
+    raise Unsupported(f"{said} is neither a folder nor a known model: {', '.join(PACKAGES)}")
 
 
 def smiles_tokenizer(words: Sequence[str]) -> Any:

@@ -128,12 +128,6 @@ class Inputs:
             "attention_mask": torch.as_tensor(self.valid[rows, :t].astype(np.int64)),
         }
 
-    def first_of_each(self) -> list[int]:
-        """The numbers of the rows that no earlier row equals."""
-        ids = self.ids if self.images is None else self.images.cpu().numpy()
-        seen = self.valid if self.images is None else np.ones(ids.shape, dtype=bool)
-        return first_of_each(ids, seen)
-
 
 def first_of_each(ids: Any, seen: Bools) -> list[int]:
     """The numbers of the rows whose seen entries no earlier row has as its own."""
@@ -248,14 +242,6 @@ def _filled(known: TrainedModel, rows: Any, marks: Any) -> Inputs:
     for i, (row, mark) in enumerate(zip(rows, marks, strict=True)):
         ids[i, : len(row)], valid[i, : len(row)] = row, True
         special[i, : len(row)] = [bool(m) or k in names for m, k in zip(mark, row, strict=True)]
-    if own is None:
-        words = [tuple(map(str, row)) for row in rows]
-    elif type(getattr(own, "decoder", None)).__name__ == "ByteLevel":  # bytes are put back
-        words = [tuple(own.decode([k]) for k in row) for row in rows]
-    else:
-        blank = "\N{LOWER ONE EIGHTH BLOCK}"  # how some tokenizers write one
-        words = [
-            tuple(word.replace(blank, " ") for word in own.convert_ids_to_tokens(row))
-            for row in rows
-        ]
+    write = str if own is None else lambda k: own.decode([k])
+    words = [tuple(write(k) for k in row) for row in rows]
     return Inputs(ids, valid, special, tuple(words))

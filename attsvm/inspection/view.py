@@ -55,9 +55,9 @@ def parse_heads(heads: str | Sequence[str] | None, counts: Sequence[int]) -> lis
     """
     if heads is None:
         return [(layer, head) for layer, count in enumerate(counts) for head in range(count)]
-    words: list[Any] = heads.replace(",", " ").split() if isinstance(heads, str) else [*heads]
+    words = heads.replace(",", " ").split() if isinstance(heads, str) else heads
     found: set[tuple[int, int]] = set()
-    for word in words or [heads]:
+    for word in words if isinstance(words, list | tuple) and words else [heads]:
         match = _NAME.fullmatch(word) if isinstance(word, str) else None
         if match is None:
             raise Unsupported(

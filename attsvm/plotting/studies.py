@@ -1,104 +1,158 @@
-"""The pictures of experiments: phase diagrams, curves with bands of 95 % intervals, hunts."""
+"""The pictures of experiments: standard figures of a study's table of rows, and hunts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import ast
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from scipy.special import bdtr
 
+from attsvm._utils.arrays import Floats
+from attsvm._utils.objects import unknown
+from attsvm.errors import BadTokens
 from attsvm.plotting import style
-from attsvm.plotting.style import (
-    DPI,
-    FAINT,
-    INK,
-    SIZE,
-    check_format,
-    write_figure,
-)
+from attsvm.plotting.style import DPI, FAINT, INK, check_format, write_figure
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
-@dataclass(frozen=True)
-class Curve:
-    """One line: its name, x, and at each x the middle and the ends of its interval.
-
-    marks: published values at the same x, nan where there is none.
-    """
-
-    name: str
-    x: list[Any]
-    middle: list[float]
-    low: list[float]
-    high: list[float]
-    marks: list[float] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Panel:
-    """The curves of one panel."""
-
-    title: str
-    curves: list[Curve]
-
-
-@dataclass(frozen=True)
-class Map:
-    """One panel of a phase diagram: values (y, x), nan where nothing is known; a line over x."""
-
-    title: str
-    x: list[Any]
-    y: list[Any]
-    values: Any
-    line: list[float] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Labels:
-    """The texts of a picture: along x, along y, for the colour or the line, and above it all."""
-
-    x: str
-    y: str
-    value: str = ""
-    title: str = ""
-
-
+LEVEL = 0.95
 # Distinct under every common colour blindness (Okabe and Ito).
 CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#111111")
 
-
-def panels(columns: int = 1, rows: int = 1, **options: Any) -> tuple[Figure, list[Axes]]:
-    """A figure and its axes, row by row."""
-    size = options.pop("figsize", (SIZE[0], SIZE[1] * (1.0 if rows == 1 else 0.8 * rows)))
-    figure = Figure(figsize=size, dpi=DPI, layout=ConstrainedLayoutEngine())
-    parts = figure.subplots(rows, columns, squeeze=False, **options)
-    return figure, [axes for line in parts for axes in line]
+# ---------------------------------------------------------------- cells
 
 
-def band(axes: Axes, x: Any, y: Any, *, colour: str, label: str, linestyle: str = "-") -> None:
-    """The median of y (R, B) over x (R,), with the middle half of the instances shaded."""
-    low, middle, high = np.nanquantile(np.asarray(y), (0.25, 0.5, 0.75), axis=1)
-    axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
-    axes.plot(x, middle, color=colour, label=label, linestyle=linestyle)
+def _column(table: DataFrame, name: str) -> Any:
+    """A column, or the values of a formula of columns."""
+    if name in table:
+        return table[name]
+    try:
+        return table.eval(name)
+    except (NameError, SyntaxError, TypeError, ValueError) as error:
+        what = unknown("column", name, table)
+        raise BadTokens(f"the figure needs a column it lacks: {what}") from error
 
 
-def level(axes: Axes, y: float, text: str = "") -> None:
-    """A faint line across at a threshold, named at its right end."""
-    axes.axhline(y, color=FAINT, linewidth=1.0, zorder=0)
-    if text:
-        axes.annotate(
-            text,
-            (1.0, y),
-            xycoords=("axes fraction", "data"),
-            ha="right",
-            va="bottom",
-            fontsize=7.5,
-            color=INK,
-        )
+def _named(value: Any) -> dict[str, str]:
+    """The columns that a figure shows, with what each is called."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return {name: name for name in ([value] if isinstance(value, str) else value)}
+
+
+def middle_of(values: Any, level: float = LEVEL) -> tuple[float, float, float]:
+    """The share of truth values, or the median of numbers, with its exact interval."""
+    values = np.asarray(values)
+    if values.dtype.kind == "b":
+        from scipy.stats import binomtest
+
+        exact = binomtest(int(values.sum()), len(values)).proportion_ci(level, method="exact")
+        return float(values.mean()), float(exact.low), float(exact.high)
+    numbers = np.sort(values[~np.isnan(values.astype(float))].astype(float))
+    if not len(numbers):
+        return np.nan, np.nan, np.nan
+    return (float(np.median(numbers)), *median_interval(numbers, level))
+
+
+def median_interval(ordered: Floats, level: float = LEVEL) -> tuple[float, float]:
+    """The interval between two of these ordered values that holds the true median with at least
+    this probability; all of them where they are too few for any.
+
+    >>> median_interval([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
+    (1.0, 8.0)
+    """
+    n = len(ordered)
+    # P(fewer than k of n are below the median) ≤ (1 − level)/2
+    ranks = [k for k in range(1, n // 2 + 1) if bdtr(k - 1, n, 0.5) <= (1 - level) / 2]
+    k = ranks[-1] if ranks else 1
+    return float(ordered[k - 1]), float(ordered[n - k])
+
+
+def _mean(values: Any) -> tuple[float, float, float]:
+    """The mean of numbers, and two standard errors on either side."""
+    mean, error = values.mean(), 2 * np.nan_to_num(values.sem())
+    return mean, mean - error, mean + error
+
+
+def _half(values: Any) -> tuple[float, float, float]:
+    """The median of numbers, and the middle half."""
+    numbers = np.asarray(values, dtype=float)
+    low, middle, high = np.nanquantile(numbers, (0.25, 0.5, 0.75))
+    return float(middle), float(low), float(high)
+
+
+_MIDDLE: dict[str, Callable[[Any], tuple[float, float, float]]] = {
+    "median": middle_of,
+    "mean": _mean,
+    "half": _half,
+}
+
+
+def _values(table: DataFrame, name: str) -> list[Any]:
+    """The values of a column: numbers by size, texts as they come."""
+    found = list(dict.fromkeys(_column(table, name).tolist()))
+    return found if any(isinstance(value, str) for value in found) else sorted(found)
+
+
+def _split(table: DataFrame, about: dict[str, Any], key: str) -> Iterator[tuple[str, DataFrame]]:
+    """(name, rows) for each value of the column that `key` names; all rows without one."""
+    if key not in about:
+        yield "", table
+        return
+    name = about[key]
+    for value in _values(table, name):
+        rows = table[table[name] == value]
+        if len(rows):
+            words = isinstance(value, str) and not value.replace(".", "").isdigit()
+            yield value if words else f"{name} = {float(value):g}", rows
+
+
+def _where(table: DataFrame, about: dict[str, Any]) -> DataFrame:
+    """The rows that have the values of `where`, one or some, or for which its function holds."""
+    wanted = about.get("where")
+    if wanted is None:
+        return table
+    if isinstance(wanted, Mapping):
+        keep = np.ones(len(table), dtype=bool)
+        for name, value in wanted.items():
+            keep &= np.isin(_column(table, name), value)
+        return table[keep]
+    return table[wanted(table)]
+
+
+_FUNCTIONS = {"max": max, "min": min, "sqrt": math.sqrt, "ceil": math.ceil, "log": math.log}
+# Without attributes, subscripts and keywords, nothing but arithmetic can be written.
+_ALLOWED = (
+    ast.Expression, ast.Constant, ast.Name, ast.Load, ast.BinOp, ast.Add, ast.Sub, ast.Mult,
+    ast.Div, ast.Pow, ast.UnaryOp, ast.USub, ast.Call,
+)  # fmt: skip
+
+
+def value_of(formula: str, names: Mapping[str, Any]) -> float:
+    """The value of the formula with these parameters.
+
+    >>> value_of("max(T - 1, n)", {"T": 5, "n": 3})
+    4.0
+    """
+    try:
+        tree = ast.parse(formula, mode="eval")
+        if not all(isinstance(node, _ALLOWED) for node in ast.walk(tree)):
+            raise ValueError(f"it has numbers, parameters, + - * / ** and {', '.join(_FUNCTIONS)}")
+        code = compile(tree, "<formula>", "eval")
+        return float(eval(code, {"__builtins__": {}, **_FUNCTIONS}, dict(names)))
+    except (SyntaxError, ArithmeticError, NameError, TypeError, ValueError) as error:
+        raise BadTokens(f"the formula {formula!r} cannot be worked out: {error}") from error
+
+
+# ---------------------------------------------------------------- the kinds
 
 
 def grid(count: int) -> tuple[Figure, list[Axes]]:
@@ -114,32 +168,112 @@ def grid(count: int) -> tuple[Figure, list[Axes]]:
     return figure, listed[:count]
 
 
-def phase_figure(maps: Sequence[Map], labels: Labels) -> Figure:
-    """Shares as colours over two parameters, one panel for each value of a third."""
+def _name(ax: Axes, about: dict[str, Any], x: str, y: str, title: str = "") -> None:
+    """The texts of a panel: those of the figure, or these."""
+    ax.set(xlabel=about.get("xlabel", x), ylabel=about.get("ylabel", y))
+    ax.set_title(title or about.get("title", ""), wrap=True)
+
+
+def _curves(table: DataFrame, about: dict[str, Any]) -> Figure:
+    """Middles with bands over x, a line for each value and each part of the rows."""
+    columns = _named(about["value"])
+    middle = _MIDDLE["half" if about.get("band") == "half" else about.get("middle", "median")]
+    parts = [(title, rows, columns) for title, rows in _split(table, about, "panels")]
+    if about.get("apart"):
+        parts = [
+            (", ".join(filter(None, (title, said))), rows, {column: said})
+            for title, rows, _ in parts
+            for column, said in columns.items()
+        ]
+    figure, axes = grid(len(parts))
+    log, marked = about.get("log", False), False
+    for ax, (title, inside, chosen) in zip(axes, parts, strict=True):
+        lines = [(c, name, rows) for c in chosen for name, rows in _split(inside, about, "lines")]
+        places: set[Any] = set()
+        for k, (column, name, rows) in enumerate(lines):
+            at = _values(rows, about["x"])
+            cells = [rows[rows[about["x"]] == value] for value in at]
+            middles, low, high = np.transpose([middle(_column(cell, column)) for cell in cells])
+            texts, said = any(isinstance(value, str) for value in at), columns[column]
+            x = np.arange(len(at)) if texts else np.array(at, dtype=float)
+            words = ", ".join(filter(None, (name, said if len(chosen) > 1 else ""))) or said
+            ax.fill_between(x, low, high, color=CYCLE[k % 7], alpha=0.2, linewidth=0)
+            ax.plot(x, middles, color=CYCLE[k % 7], marker="." if len(x) <= 40 else "", label=words)
+            if "published" in about:
+                marks = [_published(cell, about["published"], column) for cell in cells]
+                marked = marked or bool(np.isfinite(marks).any())
+                ax.plot(x, marks, "x", color=CYCLE[k % 7], markersize=6, markeredgewidth=1.6)
+            if texts:
+                ax.set_xticks(x, [str(value) for value in at])
+            places |= set(at)
+        _scales(ax, log)
+        if (log is True or "x" in str(log)) and len(places) <= 12:
+            ax.set_xticks(sorted(places), [f"{x:g}" for x in sorted(places)])
+            ax.minorticks_off()
+        _name(ax, about, about["x"], ", ".join(columns.values()), title)
+        _levels(ax, about)
+    if marked:
+        axes[0].plot([], [], "x", color=INK, markersize=6, markeredgewidth=1.6, label="published")
+    named = axes[0].get_legend_handles_labels()
+    if len(named[0]) > 1:
+        figure.legend(*named, loc="outside right center", frameon=False)
+    return figure
+
+
+def _published(cell: DataFrame, published: Any, column: str) -> float:
+    """The published value of a cell: of a column, or a function of its first row, in which
+    `column` is the name of the value."""
+    if isinstance(published, str):
+        return float(_column(cell, published).iloc[0])
+    return float(published({**cell.iloc[0].to_dict(), "column": column}))
+
+
+def _levels(ax: Axes, about: dict[str, Any]) -> None:
+    """Faint lines at thresholds."""
+    for y in np.atleast_1d(about.get("level", [])):
+        ax.axhline(y, color=FAINT, linewidth=1.0, zorder=0)
+
+
+def _scales(ax: Axes, log: Any) -> None:
+    """Logarithmic axes: "x", "y", "xy", or True for both."""
+    if log is True or "x" in str(log):
+        ax.set_xscale("log")
+    if log is True or "y" in str(log):
+        ax.set_yscale("log")
+
+
+def _map(table: DataFrame, about: dict[str, Any]) -> Figure:
+    """Shares or medians as colours over two parameters, and a line from a formula."""
+    maps = []
+    for title, inside in _split(table, about, "panels"):
+        xs, ys = _values(inside, about["x"]), _values(inside, about["y"])
+        shown = np.full((len(ys), len(xs)), np.nan)
+        for i, j in np.ndindex(shown.shape):
+            cell = inside[(inside[about["x"]] == xs[j]) & (inside[about["y"]] == ys[i])]
+            if len(cell):
+                shown[i, j] = middle_of(_column(cell, about["value"]))[0]
+        maps.append((title, xs, ys, shown, inside.iloc[0].to_dict()))
+    known = np.concatenate([shown[np.isfinite(shown)] for *_, shown, _ in maps])
+    share = not len(known) or (known.min() >= 0.0 and known.max() <= 1.0)
+    low, high = (0.0, 1.0) if share else (known.min(), known.max())
     figure, axes = grid(len(maps))
-    values = np.concatenate([np.ravel(m.values) for m in maps])
-    known = values[np.isfinite(values)]
-    share = bool(len(known)) and known.min() >= 0.0 and known.max() <= 1.0
-    low, high = (0.0, 1.0) if share or not len(known) else (known.min(), known.max())
-    image = None
-    for ax, one in zip(axes, maps, strict=True):
+    for ax, (title, xs, ys, shown, rest) in zip(axes, maps, strict=True):
         image = ax.imshow(
-            np.ma.masked_invalid(one.values), origin="lower", aspect="auto", cmap="cividis",
+            np.ma.masked_invalid(shown), origin="lower", aspect="auto", cmap="cividis",
             vmin=low, vmax=high, interpolation="nearest",
         )  # fmt: skip
-        ax.set_xticks(*_ticks(one.x))
-        ax.set_yticks(*_ticks(one.y))
-        ax.set(xlabel=labels.x, ylabel=labels.y, title=one.title)
-        if one.line:
+        ax.set_xticks(*_ticks(xs))
+        ax.set_yticks(*_ticks(ys))
+        _name(ax, about, about["x"], about["y"], title)
+        if "line" in about:
             # Formulas are in the values of y, and places count them.
-            places = np.interp(one.line, one.y, np.arange(len(one.y)), left=np.nan, right=np.nan)
-            ax.plot(
-                np.arange(len(one.x)), places, color="#d55e00", linewidth=1.8, marker=".",
-                label=labels.title,
-            )  # fmt: skip
+            line = [value_of(about["line"], {**rest, about["x"]: x}) for x in xs]
+            places = np.interp(line, ys, np.arange(len(ys)), left=np.nan, right=np.nan)
+            ax.plot(places, color=CYCLE[1], linewidth=1.8, marker=".",
+                    label=f"{about['y']} = {about['line']}")  # fmt: skip
             ax.legend(loc="lower right", fontsize=7.5, framealpha=0.9)
-    if image is not None:
-        figure.colorbar(image, ax=axes).ax.set_ylabel(labels.value)
+    bar = figure.colorbar(image, ax=axes)
+    bar.ax.set_ylabel(about.get("vlabel", f"{about['value']} (share or median)"))
     return figure
 
 
@@ -150,38 +284,126 @@ def _ticks(values: Sequence[Any]) -> tuple[list[int], list[str]]:
     return places, [str(values[k]) for k in places]
 
 
-def curve_figure(panels: Sequence[Panel], labels: Labels, *, log: bool | str = False) -> Figure:
-    """Lines with bands over one parameter, one panel for each value of another."""
-    figure, axes = grid(len(panels))
-    marked = False
-    for ax, panel in zip(axes, panels, strict=True):
-        for k, curve in enumerate(panel.curves):
-            colour = CYCLE[k % len(CYCLE)]
-            texts = any(isinstance(x, str) for x in curve.x)
-            x = np.arange(len(curve.x)) if texts else np.array(curve.x, dtype=float)
-            ax.fill_between(x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
-            mark = "." if len(x) <= 40 else ""
-            ax.plot(x, curve.middle, color=colour, marker=mark, label=curve.name)
-            if curve.marks:
-                marked = True
-                ax.plot(x, curve.marks, "x", color=colour, markersize=6, markeredgewidth=1.6)
-            if texts:
-                ax.set_xticks(x, [str(name) for name in curve.x])
-        if "y" in str(log):
-            ax.set_yscale("log")
-        if log is True or "x" in str(log):
-            places = sorted({x for curve in panel.curves for x in curve.x})
-            ax.set_xscale("log")
-            if len(places) <= 12:
-                ax.set_xticks(places, [f"{x:g}" for x in places])
-                ax.minorticks_off()
-        ax.set(xlabel=labels.x, ylabel=labels.y, title=panel.title)
-    if marked:
-        axes[0].plot([], [], "x", color=INK, markersize=6, markeredgewidth=1.6, label="published")
-    named = axes[0].get_legend_handles_labels()
-    if len(named[0]) > 1:
-        figure.legend(*named, loc="outside right center", frameon=False)
+def _matrix(table: DataFrame, about: dict[str, Any]) -> Figure:
+    """Medians of several columns for each value of one, the largest of each row in bold."""
+    rows, columns = _values(table, about["rows"]), list(about["values"])
+    shown = np.array([
+        [middle_of(_column(table[table[about["rows"]] == row], name))[0] for name in columns]
+        for row in rows
+    ])  # fmt: skip
+    figure, (axes,) = grid(1)
+    figure.set_size_inches(*style.SIZE)
+    image = axes.imshow(shown, cmap="cividis", aspect="auto")
+    middle = (np.nanmin(shown) + np.nanmax(shown)) / 2
+    for i, j in np.ndindex(shown.shape):
+        weight = "bold" if shown[i, j] == np.nanmax(shown[i]) else "normal"
+        # Off-white and off-black: a dark page does not invert them.
+        colour = "#fefefe" if shown[i, j] < middle else "#010101"
+        axes.text(j, i, f"{shown[i, j]:.3f}", ha="center", va="center", color=colour,
+                  fontweight=weight)  # fmt: skip
+    prefix = columns[0][: columns[0].find("_") + 1]
+    short = [n.removeprefix(prefix) if all(c.startswith(prefix) for c in columns) else n
+             for n in columns]  # fmt: skip
+    axes.set_xticks(range(len(columns)), short)
+    axes.set_yticks(range(len(rows)), [str(row) for row in rows])
+    _name(axes, about, "", about["rows"])
+    figure.colorbar(image, ax=axes).ax.set_ylabel(about.get("vlabel", "median"))
     return figure
+
+
+def _histogram(table: DataFrame, about: dict[str, Any]) -> Figure:
+    parts = list(_split(table, about, "panels"))
+    values = _column(table, about["value"]).to_numpy(dtype=float)
+    values = values[np.isfinite(values)]
+    log = bool(about.get("log")) and len(values) and values.min() > 0
+    low, high = (values.min(), values.max()) if len(values) else (0.0, 1.0)
+    count = about.get("bins", 30)
+    edges = np.geomspace(low, high, count) if log and high > low else (
+        np.linspace(low, high if high > low else low + 1.0, count))  # fmt: skip
+    figure, axes = grid(len(parts))
+    for ax, (title, inside) in zip(axes, parts, strict=True):
+        for k, (name, rows) in enumerate(_split(inside, about, "lines")):
+            numbers = _column(rows, about["value"]).to_numpy(dtype=float)
+            ax.hist(numbers[np.isfinite(numbers)], bins=edges.tolist(), histtype="step",
+                    label=name or None, **style.curve(k + 1))  # fmt: skip
+        if log:
+            ax.set_xscale("log")
+        for x in np.atleast_1d(about.get("level", [])):
+            ax.axvline(x, color=style.QUIET, linewidth=1.0, linestyle=":")
+        _name(ax, about, about["value"], "instances", title)
+    if "lines" in about:
+        axes[0].legend(frameon=False, fontsize=7.5)
+    return figure
+
+
+def _scatter(table: DataFrame, about: dict[str, Any]) -> Figure:
+    parts, columns = list(_split(table, about, "panels")), _named(about["y"])
+    figure, axes = grid(len(parts))
+    log = about.get("log", "")
+    for ax, (title, inside) in zip(axes, parts, strict=True):
+        clouds = [(rows, name, y) for y in columns for name, rows in _split(inside, about, "lines")]
+        for k, (rows, name, y) in enumerate(clouds):
+            words = ", ".join(filter(None, (name, columns[y] if len(columns) > 1 else "")))
+            ax.scatter(_column(rows, about["x"]), _column(rows, y), s=12, alpha=0.6,
+                       color=CYCLE[k % 7], label=words or None, linewidth=0)  # fmt: skip
+        _scales(ax, log)
+        if about.get("diagonal"):
+            (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+            reach = [max(left, low), min(right, high)]
+            ax.plot(reach, reach, color=FAINT, zorder=0)
+        _name(ax, about, about["x"], ", ".join(columns.values()), title)
+    if "lines" in about or len(columns) > 1:
+        axes[0].legend(frameon=False, fontsize=7.5)
+    return figure
+
+
+def _paths(table: DataFrame, about: dict[str, Any]) -> Figure:
+    """A line of y over x, from a dot, for each value of the columns `each`.
+
+    ray: two columns; a dashed line from the origin leads through the point of a path's first row.
+    """
+    parts = list(_split(table, about, "panels"))
+    kinds = {name: CYCLE[k % 7] for k, (name, _) in enumerate(_split(table, about, "lines"))}
+    figure, axes = grid(len(parts))
+    for ax, (title, inside) in zip(axes, parts, strict=True):
+        for name, rows in _split(inside, about, "lines"):
+            for _, run in rows.groupby(about["each"], sort=False):
+                x, y = (_column(run, about[key]).to_numpy(dtype=float) for key in ("x", "y"))
+                ax.plot(x, y, "o-", markevery=[0], markersize=3, linewidth=0.9, alpha=0.7,
+                        color=kinds[name])  # fmt: skip
+                if "ray" in about:
+                    end = run.iloc[0][list(about["ray"])].to_numpy(dtype=float)
+                    end = end * np.hypot(x, y).max() / np.linalg.norm(end)
+                    ax.plot([0, end[0]], [0, end[1]], "--", color=kinds[name], linewidth=1.0)
+        _scales(ax, about.get("log", ""))
+        _levels(ax, about)
+        _name(ax, about, about["x"], about["y"], title)
+    for name, colour in kinds.items():
+        axes[0].plot([], [], color=colour, label=name or "path")
+    if "ray" in about:
+        axes[0].plot([], [], "--", color=style.QUIET, label="certified direction")
+    if len(kinds) > 1 or "ray" in about:
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center",
+                      frameon=False)  # fmt: skip
+    return figure
+
+
+_DRAW: dict[str, Callable[[DataFrame, dict[str, Any]], Figure]] = {
+    "curves": _curves,
+    "map": _map,
+    "matrix": _matrix,
+    "histogram": _histogram,
+    "scatter": _scatter,
+    "paths": _paths,
+}
+
+
+def draw_table(table: DataFrame, about: dict[str, Any]) -> Figure:
+    """The standard figure of a table, of the kind and with the columns that `about` says."""
+    return _DRAW[about.get("kind", "curves")](_where(table, about), about)
+
+
+# ---------------------------------------------------------------- hunts
 
 
 def draw_hunt(

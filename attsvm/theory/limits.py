@@ -35,10 +35,11 @@ from typing import Any, Literal
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, rectangular
-from attsvm._utils.expected import shown
+from attsvm._utils.expected import one_of, shown
 from attsvm._utils.result import Summary, Table
 from attsvm.certificate import Certificate
 from attsvm.errors import BadSelection, ConvergenceWarning, Infeasible, NotConverged, Unsupported
+from attsvm.next_token.order import orders
 from attsvm.next_token.realizable import Realizability, realizability
 from attsvm.next_token.sentences import Sentences
 from attsvm.norms import norm_of
@@ -92,8 +93,20 @@ def _read_table() -> dict[tuple[str, str], LimitRow]:
     return {key: found[key] for key in product(MODELS, FAMILIES)}
 
 
+def _read_special() -> dict[tuple[str, str, str], LimitRow]:
+    """The rows that stand in for those of the table in a case: a loss with a target, or the readout
+    mass; by case, model and family."""
+    found: dict[tuple[str, str, str], LimitRow] = {}
+    for row in _DATA["special"]:
+        parts = tuple(row["references"]), tuple(row["premises"])
+        made = LimitRow(row["norm"], row["status"], row["statement"], *parts)
+        found |= dict.fromkeys(product([row["case"]], row["models"], row["optimizers"]), made)
+    return found
+
+
 _DATA = tomllib.loads(files("attsvm.theory").joinpath("limits.toml").read_text("utf-8"))
 TABLE = _read_table()
+SPECIAL = _read_special()
 PREMISES = tuple(_DATA["premises"])
 
 Verdict = tuple[bool | None, str]
@@ -126,7 +139,8 @@ class LimitCase:
     their start. trained: the head was trained, and names the
     best tokens as it stands. embedding: that of the sentences;
     realizable: what is known of them already; staged: (whether W_ov was trained before W_kq, what
-    shows it). schedule, decay: of the steps, None where nothing is known of them.
+    shows it). readout: that of the sentences. schedule, decay: of the steps, None where nothing is
+    known of them.
     """
 
     tokens: Tokens | None
@@ -140,8 +154,16 @@ class LimitCase:
     realizable: Realizability | None = None
     staged: Verdict = (None, "a property of the run")
     steady: Verdict = (None, "a property of the run")
+    readout: str = "softmax"
     schedule: str | None = None
     decay: float | None = None
+
+    @property
+    def special(self) -> str:
+        """The case that has rows of its own: "target", "mass", or "" for none."""
+        if self.loss is not None and np.isfinite(self.loss.best):
+            return "target"
+        return "mass" if self.readout == "mass" else ""
 
     @cached_property
     def read(self) -> Head | None:
@@ -328,6 +350,63 @@ def _orthonormal(case: LimitCase) -> Verdict:
     return off <= _RIGHT_ANGLE, f"inner products are within {off:.1e} of those"
 
 
+# The margin of an input whose token attains the target, beside 1 of the others.
+_HALF = 0.5
+
+
+def _target(case: LimitCase) -> Verdict:
+    if case.tokens is None or case.vector is None or case.loss is None:
+        return _NO_TOKENS
+    y = 1.0 if case.tokens.labels is None else case.tokens.labels[:, None]
+    beyond = (y * case.tokens.scores(case.vector) > case.loss.best) & case.tokens.present()
+    if beyond.any():
+        i, t = (int(k) for k in np.argwhere(beyond)[0])
+        return False, f"token {t} of input {i} is: attention mixes tokens there"
+    need = margins_needed(case, case.best if case.selected is None else case.selected)
+    at = [] if need is None else np.flatnonzero(need == _HALF).tolist()
+    return True, f"inputs {at} attain it: margins of ½ there, of 1 elsewhere"
+
+
+def margins_needed(case: LimitCase, keep: Kept | str | None) -> Floats | None:
+    """The margin (n,) that each input needs at these tokens: ½ where the value attains the target
+    of the loss, so that its slope vanishes with the margin; None for a loss without one."""
+    tokens, v = case.tokens, case.vector
+    if case.special != "target" or tokens is None or v is None or case.loss is None:
+        return None
+    if keep is None or isinstance(keep, str) or tokens.labels is None:
+        return None
+    kept = Selection.of(tokens, keep).indices[:, None]
+    own = tokens.labels * np.take_along_axis(tokens.scores(v), kept, axis=1)[:, 0]
+    return np.where(own == case.loss.best, _HALF, 1.0)
+
+
+def _independent(case: LimitCase) -> Verdict:
+    E = case.embedding
+    if E is None:
+        return None, "a property of the vocabulary"
+    rank = int(np.linalg.matrix_rank(E))
+    return rank == len(E), f"{len(E)} embeddings of rank {rank}"
+
+
+def _followed(case: LimitCase) -> Verdict:
+    if case.sentences is None:
+        return None, "give sentences to check it"
+    wrong = np.flatnonzero(case.sentences.right.sum(axis=1) != 1)
+    if len(wrong):
+        return False, f"not so in {len(wrong)} of {case.sentences.size} sentences"
+    return True, f"so in all {case.sentences.size} sentences"
+
+
+def _edges(case: LimitCase) -> Verdict:
+    if case.sentences is None:
+        return None, "give sentences to check it"
+    every = orders(case.sentences).values()
+    count = sum(len(order.covers[0]) for order in every if len(order.tokens))
+    if not count:
+        return False, "every edge is on a cycle: W tends to a finite limit"
+    return True, f"{count} covering edges between components"
+
+
 # The checks of premises; of the others `_DATA["unchecked"]` has what is said.
 CHECKS: dict[str, Callable[[LimitCase], Verdict]] = {
     "linear head": _linear_head,
@@ -344,6 +423,10 @@ CHECKS: dict[str, Callable[[LimitCase], Verdict]] = {
     "support": _support,
     "realizable": _realizable,
     "orthonormal": _orthonormal,
+    "target": _target,
+    "independent": _independent,
+    "followed": _followed,
+    "edges": _edges,
     "staged": lambda case: case.staged,
     "steady": lambda case: case.steady,
 }
@@ -408,7 +491,7 @@ class Limit(Table):
         """The status here: with the premises that fail, or else those a theorem waits for.
 
         >>> predict("weight", "gd", head=[1.0], loss="squared").word
-        "does not apply: premise 'the loss decreases strictly with the margin' fails"
+        'conjectured'
         >>> predict("next-token", "path").word
         'conjectured'
         """
@@ -465,6 +548,7 @@ def predict(
     *,
     head: Any = None,
     loss: str | Loss = "logistic",
+    readout: str = "softmax",
 ) -> Limit:
     """Predict the limit of training a model by an optimizer.
 
@@ -483,6 +567,10 @@ def predict(
     head : array (d,) or Head, optional
         The prediction head; for the joint models it only names the best tokens.
     loss : str or Loss, default: "logistic"
+        Of a loss with a target, such as "squared", weights and prompts have a limit of their own.
+    readout : {"softmax", "mass"}
+        Of next-token: that of a decoder's output, or the attention on tokens that the label
+        follows.
 
     Returns
     -------
@@ -499,7 +587,9 @@ def predict(
     read = tokens if isinstance(tokens, Sentences) else None
     if tokens is not None and read is None:
         checked_tokens(tokens)
-    case = LimitCase(None if isinstance(tokens, Sentences) else tokens, head, loss_of(loss), read)
+    one_of(readout, ("softmax", "mass"), "readout")
+    given = None if isinstance(tokens, Sentences) else tokens
+    case = LimitCase(given, head, loss_of(loss), read, readout=readout)
     return predict_case(model, optimizer, case)
 
 
@@ -542,7 +632,7 @@ def limit_of(
     family, power = _family(stands_for)
     case = LimitCase(None, None, loss_of("logistic")) if case is None else case
     prompt = _as_prompt(model, case.tokens)
-    row = TABLE[prompt or model, family]
+    row = SPECIAL.get((case.special, prompt or model, family), TABLE[prompt or model, family])
     norm = power if row.norm == "lP" else row.norm
     # Every statement is on training without decay; it is named only where there is one.
     keys = (*row.premises, "no decay") if case.decay else row.premises

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.expected import positive, whole_instance
+from attsvm._utils.expected import positive, shown, whole_instance
 from attsvm._utils.files import finite
-from attsvm._utils.result import Summary, Table, draw
+from attsvm._utils.result import Result, Summary, Table, draw
 from attsvm.certificate import Certificate
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.norms import Norm
@@ -33,7 +33,14 @@ from attsvm.solvers.solve_sets import supporting
 from attsvm.theory import measures
 from attsvm.theory.convergence import ConvergenceProof
 from attsvm.theory.convergence.prover import Prover, head_at, prover, prover_of
-from attsvm.theory.limits import Limit, LimitCase, limit_of, predict_case, reach_of
+from attsvm.theory.limits import (
+    Limit,
+    LimitCase,
+    limit_of,
+    margins_needed,
+    predict_case,
+    reach_of,
+)
 from attsvm.theory.optima import Optimality, verdict_on
 from attsvm.training.heads import Head, head_of
 from attsvm.training.losses import Loss, loss_of
@@ -232,6 +239,10 @@ def outcome(
             return layer_outcome(run, tokens, head, form, instance=instance, norm=norm)
         case, known, prover = _read_path(run, tokens, head, instance, model, loss)
         usual = None
+    elif isinstance(run, Result):
+        raise BadTokens(
+            f"run is {shown(run)}: give a Path or weights; a run on sentences goes with Sentences"
+        )
     elif model is not None:
         raise Unsupported("model is for a saved run: given weights are read by their shape")
     else:
@@ -429,7 +440,11 @@ def state_of(
 def _solve_relaxed(
     tokens: Tokens, case: LimitCase, keep: Selection, norm: str | Norm
 ) -> Certificate | None:
-    """That of the relaxed problem, where a trained decoder leaves inputs unsupported; else None."""
+    """That of the problem with other margins than 1: 0 where a trained decoder leaves inputs
+    unsupported, ½ where the loss attains its target; else None."""
+    need = margins_needed(case, keep)
+    if need is not None and (need < 1).any():
+        return solve(Problem.of(tokens, keep, b=need), norm)
     support: Bools | None = None
     if case.trained:
         with suppress(AttsvmError):

@@ -108,7 +108,7 @@ def as_optimizer(
         )
     normalized = flag(normalized_gradient, "normalized_gradient")
     name = kind.__name__ if name is None else name
-    given = {} if lr is None else {"lr": positive(lr, "lr")}
+    given: dict[str, Any] = {} if lr is None else {"lr": positive(lr, "lr")}
     with _one_sentence(name, "cannot be made"):
         rate = kind([nn.Parameter(torch.zeros(2, 2))], **given, **options).defaults.get("lr")
     if rate is None:
@@ -235,9 +235,7 @@ def _restore(optimizer: torch.optim.Optimizer, params: _Params, state: dict[str,
 
 def _log_norm(step: Step, b: int) -> float:
     """The log of the gradient's norm over all blocks of one instance."""
-    sizes = [
-        log_scale[b] + math.log(size)
-        for x, log_scale in step.gradient.log_scale.items()
-        if (size := float(np.linalg.norm(step.gradient.direction[x][b]))) > 0
-    ]
-    return float(np.logaddexp.reduce(2 * np.array(sizes)) / 2) if sizes else -math.inf
+    direction, log_scale = step.gradient.direction, step.gradient.log_scale
+    with np.errstate(divide="ignore"):
+        logs = [log_scale[x][b] + np.log(np.linalg.norm(direction[x][b])) for x in direction]
+    return float(np.logaddexp.reduce(2 * np.array(logs)) / 2)

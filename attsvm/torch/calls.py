@@ -11,10 +11,10 @@ stay as they were. scaled_dot_product_attention is wrapped where torch.nn.functi
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Any, NamedTuple
 
 import torch
@@ -155,13 +155,6 @@ def sample(size: tuple[int, int, int], most: int, turn: int, device: Any) -> tup
     return b, l.clamp(max=L - 1)
 
 
-# Names of the projections of queries and keys in a module that attends.
-PAIRS = (("q_proj", "k_proj"), ("query", "key"), ("q_lin", "k_lin"), ("to_q", "to_k"))
-# One projection for queries, keys and values in this order.
-PACKED = ("c_attn", "qkv", "qkv_proj", "in_proj", "Wqkv", "to_qkv")
-NAMES = frozenset(name for pair in PAIRS for name in pair) | frozenset(PACKED)
-
-
 class RanProjection(NamedTuple):
     """A projection that ran inside an attention module: what it computes, its input, its output."""
 
@@ -171,12 +164,11 @@ class RanProjection(NamedTuple):
 
 
 def call_of_function(
-    layer: str, given: Mapping[str, Any], seen: Mapping[str, RanProjection]
+    layer: str, given: Mapping[str, Any], seen: Sequence[RanProjection]
 ) -> Call | None:
     """The call of scaled_dot_product_attention with these arguments, by name; None if nested.
 
-    seen: the projections that ran in the same module. Their weights are taken for those of q and k
-    only where every query and key has the length that they gave it (rotations keep it).
+    seen: the projections that ran in the same module.
     """
     q, k, mask = given["query"], given["key"], given.get("attn_mask")
     if q.is_nested or k.is_nested or not 3 <= q.ndim <= 4 or k.ndim != q.ndim:
@@ -184,15 +176,8 @@ def call_of_function(
     if q.ndim == 3:
         q, k = q[:, None], k[:, None]
         mask = mask[:, None] if mask is not None and mask.ndim == 3 else mask
-    query = key = None
-    names = next((pair for pair in PAIRS if pair[0] in seen and pair[1] in seen), None)
-    packed = next((seen[name] for name in PACKED if name in seen), None)
-    if names is not None:
-        query, key = _made(seen[names[0]], q), _made(seen[names[1]], k)
-    elif packed is not None:
-        wide, more = q.shape[1] * q.shape[3], k.shape[1] * k.shape[3]
-        query = _made(packed, q, slice(wide))
-        key = _made(packed, k, slice(wide, wide + more))
+    wide, more = q.shape[1] * q.shape[3], k.shape[1] * k.shape[3]
+    query, key = _made(seen, q, slice(wide)), _made(seen, k, slice(wide, wide + more))
     known: dict[str, Any] = {}
     if query is not None and key is not None:
         known = {"query": query.map, "key": key.map, "inputs": (query.x, key.x, key.x)}
@@ -207,26 +192,26 @@ def call_of_function(
     )
 
 
-def _made(found: RanProjection, x: Tensor, part: slice = slice(None)) -> RanProjection | None:
-    """The part of a projection that made x (B, H, L, dh); None unless every length is the same.
+def _made(seen: Sequence[RanProjection], x: Tensor, packed: slice) -> RanProjection | None:
+    """The projection that made x (B, H, L, dh): its outputs have the lengths of x at every place.
 
-    One sequence is enough to see this.
+    packed: the part of a projection of queries, keys and values at once that makes x. Rotations
+    keep lengths, normalization does not. One sequence is enough to see this.
     """
-    out, width = found.out.detach()[:1, ..., part], x.shape[3]
-    if out.ndim != 3 or out.shape[1] != x.shape[2] or out.shape[2] % width:
-        return None
-    many, rest = divmod(x.shape[1] * width, out.shape[2])
-    if rest:
-        return None
-    mine = out.float().unflatten(2, (-1, width)).norm(dim=-1).transpose(1, 2)
-    theirs = x.detach()[:1].float().norm(dim=-1)
     close = 1e-4 if x.dtype in (torch.float32, torch.float64) else 2e-2
-    if not torch.allclose(mine.repeat_interleave(many, dim=1), theirs, close, close * 1e-2):
-        return None
-    weight, bias = found.map
-    return RanProjection(
-        Projection(weight[part], None if bias is None else bias[part]), found.x, out
-    )
+    theirs = x.detach()[:1].float().norm(dim=-1)
+    for (weight, bias), inputs, given in seen:
+        for part in (slice(None), packed):
+            out = given.detach()[:1, ..., part]
+            if out.ndim != 3 or out.shape[1] != x.shape[2] or out.shape[2] % x.shape[3]:
+                continue
+            mine = out.float().unflatten(2, (-1, x.shape[3])).norm(dim=-1).transpose(1, 2)
+            many = x.shape[1] // max(mine.shape[1], 1)  # heads that share a head of keys
+            mine = mine.repeat_interleave(many, dim=1)
+            if mine.shape == theirs.shape and torch.allclose(mine, theirs, close, close * 1e-2):
+                own = Projection(weight[part], None if bias is None else bias[part])
+                return RanProjection(own, inputs, given)
+    return None
 
 
 def call_of_multihead(layer: str, module: nn.MultiheadAttention, given: Mapping[str, Any]) -> Call:
@@ -244,7 +229,7 @@ def call_of_multihead(layer: str, module: nn.MultiheadAttention, given: Mapping[
     elif not module.batch_first:
         x, y, z = (t.transpose(0, 1) for t in (x, y, z))
     H, B = module.num_heads, x.shape[0]
-    if module.in_proj_weight is not None:
+    if module._qkv_same_embed_dim:
         W_q, W_k, _ = module.in_proj_weight.chunk(3)
     else:
         W_q, W_k = module.q_proj_weight, module.k_proj_weight
@@ -264,20 +249,11 @@ def call_of_multihead(layer: str, module: nn.MultiheadAttention, given: Mapping[
 
 def _merge(mask: Tensor | None, pad: Tensor | None, B: int, H: int) -> Tensor | None:
     """The masks of nn.MultiheadAttention, where True hides, as numbers (B, H, L, S) to add."""
-
-    def numbers(x: Tensor) -> Tensor:
-        if x.dtype != torch.bool:
-            return x.detach()
-        return torch.zeros(x.shape, device=x.device).masked_fill(x, -torch.inf)
-
-    out = None
+    given = [] if pad is None else [pad[:, None, None, :]]
     if mask is not None:
-        out = numbers(mask)
-        out = out.reshape(B, H, *out.shape[1:]) if out.ndim == 3 else out[None, None]
-    if pad is not None:
-        shut = numbers(pad)[:, None, None, :]
-        out = shut if out is None else out + shut
-    return out
+        given.append(mask.reshape(B, H, *mask.shape[1:]) if mask.ndim == 3 else mask[None, None])
+    added = [_additive(~x if x.dtype == torch.bool else x.detach(), torch.float32) for x in given]
+    return sum(added[1:], start=added[0]) if added else None
 
 
 def call_of_single(layer: str, module: Attention, given: Mapping[str, Any]) -> Call:
@@ -304,34 +280,21 @@ def call_of_single(layer: str, module: Attention, given: Mapping[str, Any]) -> C
 _MULTIHEAD = inspect.signature(nn.MultiheadAttention.forward)
 _SINGLE = inspect.signature(Attention.forward)
 _ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
-
-
-# The open hooks that follow scaled_dot_product_attention, and the function without the wrapper.
+# The open hooks that follow scaled_dot_product_attention, which may be closed in any order.
 _LISTENING: list[AttentionHooks] = []
-_BEFORE: list[Any] = []
 
 
-def _listen(hooks: AttentionHooks) -> None:
-    """Wrap the function once for all hooks, which may be closed in any order."""
-    if not _LISTENING:
-        given = F.scaled_dot_product_attention
+def _heard(given: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The function, which tells all open hooks of each call."""
 
-        def scaled_dot_product_attention(*args: Any, **kwargs: Any) -> Tensor:
-            out: Tensor = given(*args, **kwargs)
-            for one in tuple(_LISTENING):
-                one.attended(args, kwargs)
-            return out
+    @wraps(given)
+    def scaled_dot_product_attention(*args: Any, **kwargs: Any) -> Tensor:
+        out = given(*args, **kwargs)
+        for one in tuple(_LISTENING):
+            one.attended(args, kwargs)
+        return out
 
-        _BEFORE[:] = [given]
-        F.scaled_dot_product_attention = scaled_dot_product_attention
-    _LISTENING.append(hooks)
-
-
-def _ignore(hooks: AttentionHooks) -> None:
-    if hooks in _LISTENING:
-        _LISTENING.remove(hooks)
-        if not _LISTENING:
-            F.scaled_dot_product_attention = _BEFORE.pop()
+    return scaled_dot_product_attention
 
 
 def not_seen(model: nn.Module, otherwise: str) -> str:
@@ -354,7 +317,7 @@ class RunningModule:
     """A module that is running, the projections that ran in it, and how often it attended."""
 
     module: nn.Module
-    seen: dict[str, RanProjection] = field(default_factory=dict)
+    seen: list[RanProjection] = field(default_factory=list)
     calls: int = 0
 
 
@@ -365,7 +328,7 @@ class AttentionHooks:
     """
 
     def __init__(
-        self, model: nn.Module, take: Callable[[Call], None], *, always: bool = False
+        self, model: nn.Module, take: Callable[[Call], object], *, always: bool = False
     ) -> None:
         self.model = model
         self.names = {id(x): name or type(x).__name__ for name, x in model.named_modules()}
@@ -388,21 +351,24 @@ class AttentionHooks:
             register_module_forward_pre_hook(self._enter),
             register_module_forward_hook(self._leave, with_kwargs=True, always_call=True),
         ]
-        _listen(self)
+        if not _LISTENING:
+            F.scaled_dot_product_attention = _heard(F.scaled_dot_product_attention)
+        _LISTENING.append(self)
 
     def stop(self) -> None:
         """Remove the hooks and the wrapper."""
+        if not self._handles:
+            return
         for handle in self._handles:
             handle.remove()
             # torch leaves the id of the hook in this dictionary.
             module_hooks._global_forward_hooks_with_kwargs.pop(handle.id, None)
-        self._handles = []
-        _ignore(self)
-        self._frames = []
+        self._handles, self._frames = [], []
+        _LISTENING.remove(self)
+        if not _LISTENING:
+            F.scaled_dot_product_attention = vars(F.scaled_dot_product_attention)["__wrapped__"]
 
-    def _wanted(self) -> bool:
-        if torch.compiler.is_compiling() or not self._handles:
-            return False
+    def _reads(self) -> bool:
         return self._always or torch.is_grad_enabled()
 
     def _enter(self, module: nn.Module, args: Any) -> None:
@@ -416,41 +382,35 @@ class AttentionHooks:
         frames = self._frames
         while frames and frames.pop().module is not module:
             pass
-        if len(rest) != 2 or not self._wanted():
+        if len(rest) != 2 or not self._reads():
             return
         kwargs, out = rest
         self.ran = True
         name = self.names[id(module)]
         if isinstance(module, nn.MultiheadAttention):
-            bound = _MULTIHEAD.bind(module, *args, **kwargs).arguments
-            if not bound["query"].is_nested:
-                self._read(call_of_multihead(name, module, bound))
+            given = _MULTIHEAD.bind(module, *args, **kwargs).arguments
+            if not given["query"].is_nested:
+                self._read(call_of_multihead(name, module, given))
         elif isinstance(module, Attention):
-            self._read(
-                call_of_single(name, module, _SINGLE.bind(module, *args, **kwargs).arguments)
-            )
-        elif frames and (leaf := name.rpartition(".")[2]) in NAMES and isinstance(out, Tensor):
-            x = args[0] if args else next(iter(kwargs.values()), None)
-            if isinstance(x, Tensor) and isinstance(module, nn.Linear):
-                frames[-1].seen[leaf] = RanProjection(
-                    Projection(module.weight, module.bias), x, out
-                )
+            given = _SINGLE.bind(module, *args, **kwargs).arguments
+            self._read(call_of_single(name, module, given))
+        elif frames and isinstance(module, nn.Linear) and isinstance(out, Tensor):
+            x = args[0] if args else kwargs["input"]
+            own = Projection(module.weight, module.bias)
+            frames[-1].seen.append(RanProjection(own, x, out))
 
     def attended(self, args: Any, kwargs: dict[str, Any]) -> None:
         """scaled_dot_product_attention has run with these arguments."""
-        frames = self._frames
-        if not frames or not self._wanted():
+        if not self._frames or torch.compiler.is_compiling() or not self._reads():
             return
-        frame = frames[-1]
+        frame = self._frames[-1]
         self.ran = True
         if isinstance(frame.module, nn.MultiheadAttention):
             return  # read from its own arguments
-        name = self.names[id(frame.module)]
         frame.calls += 1
-        layer = name if frame.calls == 1 else f"{name}, call {frame.calls}"
-        call = call_of_function(
-            layer, dict(zip(_ARGUMENTS, args, strict=False)) | kwargs, frame.seen
-        )
+        more = "" if frame.calls == 1 else f", call {frame.calls}"
+        given = dict(zip(_ARGUMENTS, args, strict=False)) | kwargs
+        call = call_of_function(self.names[id(frame.module)] + more, given, frame.seen)
         if call is not None:
             self._read(call)
 
@@ -460,15 +420,15 @@ class AttentionHooks:
 
 
 @contextmanager
-def reading(model: nn.Module, take: Callable[[Call], None]) -> Iterator[None]:
+def reading(model: nn.Module, take: Callable[[Call], object]) -> Iterator[None]:
     """A context without gradients, in which `take` is called with every attention call."""
     hooks = AttentionHooks(model, take, always=True)
     fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    hooks.start()
     try:
-        hooks.start()
-        torch.backends.mha.set_fastpath_enabled(False)
         with torch.no_grad():
             yield
     finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
         hooks.stop()
+        torch.backends.mha.set_fastpath_enabled(fast)

@@ -27,8 +27,8 @@ _CLOSE = {torch.float64: 1e-9, torch.float32: 1e-3}
 _OTHERWISE = 5e-2
 NOT_SEEN = (
     "no attention of this model can be read: capture reads attsvm.torch.Attention, "
-    "nn.MultiheadAttention and modules that call scaled_dot_product_attention on their projections "
-    "q_proj and k_proj (or query and key); of others give attsvm.Tokens and W to attsvm.outcome"
+    "nn.MultiheadAttention and modules that call scaled_dot_product_attention on what their linear "
+    "projections give; of others give attsvm.Tokens and W to attsvm.outcome"
 )
 
 
@@ -181,23 +181,17 @@ def capture(
 
 
 def _calls(model: nn.Module, batch: Any) -> dict[str, Call]:
-    """The first call of every layer of a forward."""
+    """The first call of every layer of a forward in evaluation."""
     found: dict[str, Call] = {}
     inner = getattr(model, "_orig_mod", model)
-
-    def take(call: Call) -> None:
-        found.setdefault(call.layer, call)
-
     training = [x for x in inner.modules() if x.training]
     inner.eval()
     try:
-        with reading(inner, take):
+        with reading(inner, lambda call: found.setdefault(call.layer, call)):
             if isinstance(batch, Mapping):
                 inner(**batch)
-            elif isinstance(batch, tuple | list):
-                inner(*batch)
             else:
-                inner(batch)
+                inner(*(batch if isinstance(batch, tuple | list) else (batch,)))
     finally:
         for x in training:
             x.training = True
@@ -212,13 +206,10 @@ def _array(x: Tensor) -> Floats:
 def _places(query: str | int | None, L: int) -> list[int]:
     if query is None:
         return list(range(L))
-    if isinstance(query, str):
-        if query not in ("first", "last"):
-            raise Unsupported(
-                f"query is {shown(query)}: 'first', 'last', a number, or None for all"
-            )
-        query = 0 if query == "first" else -1
-    return [place(query, L, "query") % L]
+    named = {"first": 0, "last": -1}
+    if isinstance(query, str) and query not in named:
+        raise Unsupported(f"query is {shown(query)}: 'first', 'last', a number, or None for all")
+    return [place(named[query] if isinstance(query, str) else query, L, "query") % L]
 
 
 def _check_logits(call: Call, mine: Tensor, theirs: Tensor) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import math
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +31,8 @@ from attsvm.torch.networks import ImageClassifier, Network, Sizes, TextClassifie
 
 CHECKPOINT = "checkpoint.pt"
 _KIND = "attsvm fit 2"
+# The numbers of a run that a checkpoint holds.
+_NUMBERS = ("done", "step", "seconds", "collapsed")
 # Texts of so many batches are ordered by length together, so that few numbers are padding.
 _POOL = 16
 # Inputs that are measured at once.
@@ -353,13 +354,10 @@ class _Training:
             "kind": _KIND,
             "plan": self.config.to_dict(),
             "data": self.digest,
-            "done": self.done,
-            "step": self.step,
-            "seconds": self.seconds,
             "records": [tuple(record) for record in self.records],
-            "collapsed": self.collapsed,
             "network": self.network.state_dict(),
             "optimizers": [one.state_dict() for one in self.optimizers],
+            **{name: getattr(self, name) for name in _NUMBERS},
         }
         with beside(file) as target:
             torch.save(kept, target)
@@ -368,10 +366,8 @@ class _Training:
         """Go on from a checkpoint. Raises Unsupported where it is of another config or data."""
         check_in(file, "the checkpoint of a fit")
         try:
-            if not zipfile.is_zipfile(file):
-                raise ValueError("not what torch.save writes")
             kept: dict[str, Any] = torch.load(file, weights_only=True, map_location="cpu")
-            kind = kept.get("kind", kept.get("said"))
+            kind = kept.get("kind")
         except Exception as error:  # whatever a file that is no checkpoint makes torch raise
             raise BadTokens(f"{file} is no checkpoint of a fit, or it is cut") from error
         if kind != _KIND:
@@ -388,8 +384,8 @@ class _Training:
         for one, state in zip(self.optimizers, kept["optimizers"], strict=True):
             one.load_state_dict(state)
         self.records = tuple(FitRecord(*record) for record in kept["records"])
-        self.done, self.step, self.seconds = kept["done"], kept["step"], kept["seconds"]
-        self.collapsed = kept["collapsed"]
+        for name in _NUMBERS:
+            setattr(self, name, kept[name])
 
 
 @dataclass(frozen=True)
@@ -449,6 +445,7 @@ def initial_network(
     names = ("width", "layers", "heads", "hidden", "dropout", "spread")
     sizes = Sizes(**{name: getattr(config, name) for name in names})
     torch.manual_seed(config.seed)
+    made: Network
     if known is not None:
         made = TextClassifier(len(known), length=config.length, classes=classes, sizes=sizes)
     else:

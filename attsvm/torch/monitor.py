@@ -21,7 +21,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,9 +28,8 @@ import pandas
 import torch
 from torch import Tensor, nn
 
-from attsvm._utils.arrays import Floats, Ints
-from attsvm._utils.expected import file_path, number, shown, whole
-from attsvm._utils.files import beside
+from attsvm._utils.arrays import Floats
+from attsvm._utils.expected import number, shown, whole
 from attsvm.errors import Unsupported
 from attsvm.torch.calls import AttentionHooks, Call, not_seen, reading, sample
 
@@ -139,7 +137,8 @@ class Monitor:
         )
         self._step = self._turn = 0
         self._next = 0
-        self._found: dict[str, _LayerCalls] = {}
+        # By layer: numbers of the queries of each call, and norms, None where not known.
+        self._found: dict[str, tuple[list[Tensor], Tensor | None]] = {}
         self._numbers: dict[str, int] = {}
         self._odds: dict[str, tuple[list[int], list[Floats]]] = {}
         self._warned: set[str] = set()
@@ -211,28 +210,24 @@ class Monitor:
 
     def _take(self, call: Call) -> None:
         part = per_query(call, self.queries, self._turn)
-        if call.layer in self._found:
-            self._found[call.layer].parts.append(part)
-        else:
-            self._found[call.layer] = _LayerCalls([part], norms(call))
+        if call.layer not in self._found:
+            self._found[call.layer] = [], norms(call)
+        self._found[call.layer][0].append(part)
 
     def _write(self) -> list[MonitorRow]:
         """Turn what was read into rows."""
         made: list[MonitorRow] = []
         said: list[Saturation] = []
-        for layer, calls in self._found.items():
+        for layer, (parts, known) in self._found.items():
             number = self._numbers.setdefault(layer, len(self._numbers))
-            largest, entropy, gap, odds = torch.cat(calls.parts, dim=2).double().cpu().numpy()
+            largest, entropy, gap, odds = torch.cat(parts, dim=2).double().cpu().numpy()
             count = (~np.isnan(odds)).sum(axis=1)
             few = np.where(count > 0, count, np.nan)
-            sizes = np.full((2, len(count)), np.nan)
-            if calls.norms is not None:
-                sizes = calls.norms.cpu().numpy()
+            sizes = np.full((2, len(count)), np.nan) if known is None else known.cpu().numpy()
             columns = (
                 np.fmax.reduce(largest, axis=1),
                 np.nansum(entropy, axis=1) / few,
-                _medians(gap, count),
-                _medians(odds, count),
+                *(pandas.DataFrame(x.T).median().to_numpy() for x in (gap, odds)),
                 (odds >= self.target).sum(axis=1) / few,
                 *sizes,
             )
@@ -277,11 +272,6 @@ class Monitor:
         """The rows as a table, a row for each attention head of each record."""
         return pandas.DataFrame(self.rows, columns=MonitorRow._fields)
 
-    def to_csv(self, file: str | Path) -> None:
-        """Write the rows as a table, one line a row, in one move."""
-        with beside(file_path(file, "file")) as target:
-            self.to_frame().to_csv(target, index=False)
-
     def figure(self) -> Figure:
         """Plot every attention head over steps: logits, entropy, saturation, norms.
 
@@ -292,21 +282,6 @@ class Monitor:
         if not self.rows:
             raise Unsupported("nothing was recorded yet: there is nothing to plot")
         return attention_figure(self.rows, self.warnings, level=self.level)
-
-
-class _LayerCalls(NamedTuple):
-    """What the calls of a layer gave: numbers of queries, and norms, None if not known."""
-
-    parts: list[Tensor]
-    norms: Tensor | None
-
-
-def _medians(x: Floats, count: Ints) -> Floats:
-    """The medians of rows with so many numbers each, the others nan."""
-    ordered = np.sort(x, axis=1)  # nan last
-    rows, last = np.arange(len(x)), np.maximum(count - 1, 0)
-    out: Floats = (ordered[rows, last // 2] + ordered[rows, (last + 1) // 2]) / 2
-    return out
 
 
 def _after(step: int, every: int) -> int:
@@ -346,24 +321,14 @@ def per_query(call: Call, most: int, turn: int) -> Tensor:
 def norms(call: Call) -> Tensor | None:
     """Frobenius and spectral norms (2, H) of W = scale · W_Kᵀ [W_Q b_q]; None where not known.
 
-    With A = [W_Q b_q] and K = W_K (dh rows each), ‖Kᵀ A‖_F² = ⟨K Kᵀ, A Aᵀ⟩, and the spectral norm
-    is the root of the largest eigenvalue of R (A Aᵀ) R with R the root of K Kᵀ: matrices of head
-    width, never of model width.
+    With W_Kᵀ = U R and [W_Q b_q]ᵀ = V S these are the norms of R Sᵀ, of head width.
     """
     found = call.weights()
     if found is None:
         return None
-    A, K = found
-    if A.shape[1] >= min(A.shape[2], K.shape[2]):  # as wide as the model: W itself is no larger
-        W = K.transpose(1, 2) @ A
-        size, top = torch.linalg.matrix_norm(W), torch.linalg.matrix_norm(W, 2)
-        return torch.stack([size, top]) * abs(call.scale)
-    GA, GK = A @ A.transpose(1, 2), K @ K.transpose(1, 2)
-    size = (GA * GK).sum(dim=(1, 2)).clamp(min=0).sqrt()
-    value, vector = torch.linalg.eigh(GK)
-    R = vector * value.clamp(min=0).sqrt()[:, None, :]
-    top = torch.linalg.eigvalsh(R.transpose(1, 2) @ GA @ R)[:, -1].clamp(min=0).sqrt()
-    return torch.stack([size, top]) * abs(call.scale)
+    S, R = (torch.linalg.qr(x.mT, mode="r").R for x in found)
+    core = R @ S.mT * call.scale
+    return torch.stack([torch.linalg.matrix_norm(core), torch.linalg.matrix_norm(core, 2)])
 
 
 class SaturationWarning(UserWarning):
@@ -425,25 +390,15 @@ def extrapolate(steps: Sequence[float], odds: Floats, target: float) -> Floats:
     way = np.maximum(target - m[-1], 0.0)
     least = np.full(m.shape[1], np.inf)
     for fit, x in enumerate((t, np.log1p(t)), start=1):
-        slope, error, residual = _lines(x, m)
-        rises = known & (slope > 0) & (slope > SURE * error)
+        (slope, _), covariance = np.polyfit(x, m, 1, cov=True)
+        square = covariance[0, 0]  # of the standard error
+        rises = known & (slope > 0) & (slope > SURE * np.sqrt(square))
         # From the last record on: what was reached stays reached.
         at = x[-1] + way / np.where(rises, slope, 1.0)
         with np.errstate(over="ignore"):
             out[fit] = np.where(rises, at if fit == 1 else np.expm1(at), np.nan)
+        residual = square * ((x - x.mean()) ** 2).sum()
         better = rises & (residual < least)
         out[0] = np.where(better, out[fit], out[0])
         least = np.where(better, residual, least)
     return out
-
-
-def _lines(x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
-    """(slope, its standard error, squared residuals) of least-squares lines, by column."""
-    dx, dy = x - x.mean(), y - y.mean(axis=0)
-    square = float(dx @ dx)
-    if square == 0:
-        nothing = np.full(y.shape[1], np.inf)
-        return np.zeros(y.shape[1]), nothing, nothing
-    slope = dx @ dy / square
-    residual = ((dy - dx[:, None] * slope) ** 2).sum(axis=0)
-    return slope, np.sqrt(residual / max(len(x) - 2, 1) / square), residual

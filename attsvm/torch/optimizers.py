@@ -1,8 +1,8 @@
 """The optimizers of the theory as torch optimizers: MirrorDescent, SteepestDescent, NormalizedGD.
 
-A step is taken whole or not at all: sparse and complex gradients and, with check_finite=True,
-gradients with a NaN or an infinity are refused by the name of their parameter, and nothing changes.
-The pure optimizers are in attsvm/training/optimizers/{mirror,ngd,sign,spectral,signum}.py.
+Sparse and complex gradients are refused by the name of their parameter before anything moves. As in
+torch, gradients are not inspected; `torch.nn.utils.get_total_norm(…, error_if_nonfinite=True)`
+does. The pure optimizers are in attsvm/training/optimizers/{mirror,ngd,sign,spectral,signum}.py.
 torch.optim.Muon is the approximate spectral one.
 """
 
@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.optim import Optimizer
 
 from attsvm._utils.expected import checked_by, expect, shown
@@ -49,14 +49,12 @@ class CheckedOptimizer(Optimizer):
 
     def _check_group(self, group: Group, number: int) -> None:
         """Raise Unsupported unless the options and the types of the parameters are valid."""
-        for name in ("lr", "weight_decay"):
+        for name, most in (("lr", math.inf), ("weight_decay", math.inf), ("momentum", 1.0)):
             value = group[name]
-            if not isinstance(value, int | float | Tensor):
-                raise Unsupported(f"{name} is {shown(value)}: it must be a number")
-            if not 0 <= number_of(value) < math.inf:
-                raise Unsupported(f"{name} is {shown(value)}: it must be finite, not negative")
-        if not 0 <= number_of(group["momentum"]) < 1:
-            raise Unsupported(f"momentum is {shown(group['momentum'])}: it must lie in [0, 1)")
+            if not isinstance(value, int | float | Tensor) or not 0 <= number_of(value) < most:
+                raise Unsupported(
+                    f"{name} is {shown(value)}: it must be a number, at least 0 and below {most:g}"
+                )
         for place, x in enumerate(group["params"]):
             if not x.is_floating_point():
                 kind = str(x.dtype).removeprefix("torch.")
@@ -72,68 +70,41 @@ class CheckedOptimizer(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        ready = [self._gradients(group, number) for number, group in enumerate(self.param_groups)]
-        for group, (params, gradients) in zip(self.param_groups, ready, strict=True):
+        ready = [self._with_gradient(*pair) for pair in enumerate(self.param_groups)]
+        for group, params in zip(self.param_groups, ready, strict=True):
             if params:
-                self._move(group, params, gradients)
+                self._move(group, params, [x.grad for x in params])
         return loss
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a state of the same optimizer and shapes, digit by digit in its own precision."""
-        for number, group in enumerate(state_dict["param_groups"]):
-            if lacking := sorted(set(self.defaults) - set(group)):
-                raise Unsupported(
-                    f"group {number} was saved without {lacking[0]}: the state is of another "
-                    "optimizer"
-                )
-        theirs = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
-        mine = chain.from_iterable(group["params"] for group in self.param_groups)
-        pairs = [(x, state_dict["state"].get(k, {})) for k, x in zip(theirs, mine, strict=False)]
-        for x, kept in pairs:
-            for name, value in kept.items():
-                if not isinstance(value, Tensor) or value.shape != x.shape:
-                    raise Unsupported(
-                        f"the saved {name} has shape {tuple(getattr(value, 'shape', ()))}, its "
-                        f"parameter {tuple(x.shape)}: the state is of another model"
-                    )
+        if any(set(self.defaults) - set(group) for group in state_dict["param_groups"]):
+            raise Unsupported("the saved state is of another optimizer: its groups lack options")
         super().load_state_dict(state_dict)
-        for x, kept in pairs:  # torch would round it to the precision of the parameter
-            for name, value in kept.items():
+        theirs, mine = (
+            [x for group in groups for x in group["params"]]
+            for groups in (state_dict["param_groups"], self.param_groups)
+        )
+        for k, x in zip(theirs, mine, strict=True):  # torch rounds as the parameter is rounded
+            for name, value in state_dict["state"].get(k, {}).items():
                 self.state[x][name] = value.detach().to(x.device, precision(x)).clone()
 
-    def _gradients(self, group: Group, number: int) -> tuple[list[Tensor], list[Tensor]]:
-        """The parameters of a group that have a gradient, and the gradients, checked."""
+    def _with_gradient(self, number: int, group: Group) -> list[Tensor]:
+        """The parameters of a group that have a gradient."""
         shrink = float(group["lr"]) * float(group["weight_decay"])
         if not 0 <= shrink < 1:  # a schedule may have changed the rate since it was checked
             raise Unsupported(f"lr × weight_decay is {shrink:g}: it must lie in [0, 1)")
-        params: list[Tensor] = []
-        gradients: list[Tensor] = []
         for place, x in enumerate(group["params"]):
-            g = x.grad
-            if g is None:
-                continue
-            if g.is_sparse or g.layout != torch.strided:
+            if x.grad is not None and x.grad.layout != torch.strided:
                 raise Unsupported(
                     f"the gradient of {_name(group, number, place)} is sparse: make it dense "
                     "(an embedding with sparse=False) or give it to torch.optim.SparseAdam"
                 )
-            if group["check_finite"] and not _finite(g):
-                raise Unsupported(
-                    f"the gradient of {_name(group, number, place)} is not finite: "
-                    "the step is not taken, and nothing was changed"
-                )
-            params.append(x)
-            gradients.append(g)
-        return params, gradients
+        return [x for x in group["params"] if x.grad is not None]
 
-    def _move(self, group: Group, params: list[Tensor], gradients: list[Tensor]) -> None:
+    def _move(self, group: Group, params: list[Tensor], gradients: list[Any]) -> None:
         """Update the parameters of a group in place."""
         raise NotImplementedError
-
-
-def _finite(g: Tensor) -> bool:
-    """Whether all entries are finite; if their norm is, they are (large entries overflow it)."""
-    return bool(torch.linalg.vector_norm(g).isfinite()) or bool(torch.isfinite(g).all())
 
 
 def _name(group: Group, number: int, place: int) -> str:
@@ -168,26 +139,19 @@ def groups(model: nn.Module, *, p: float, **options: Any) -> list[Group]:
     >>> [(group["p"], len(group["params"])) for group in groups(model, p=1.1)]
     [(1.1, 1), (2.0, 3)]
     """
-    weights: list[tuple[str, nn.Parameter]] = []
-    others: list[tuple[str, nn.Parameter]] = []
-    for name, x in expect(model, nn.Module, "model").named_parameters():
-        if x.requires_grad:
-            (weights if x.ndim >= 2 and not _is_gain(name) else others).append((name, x))
-    if not weights and not others:
+    own = expect(model, nn.Module, "model").named_parameters()
+    trained = [(name, x) for name, x in own if x.requires_grad]
+    if not trained:
         raise Unsupported("the model has no parameter that can be trained")
+    weights, others = (
+        [pair for pair in trained if (pair[1].ndim >= 2) == it] for it in (True, False)
+    )
     made: list[Group] = [{"params": weights, "p": p, **options}, {"params": others, "p": 2.0}]
     return [group for group in made if group["params"]]
 
 
-def _is_gain(name: str) -> bool:
-    """Whether a parameter belongs to a normalization layer, by the names that libraries use."""
-    names = ("norm", "ln_", "layernorm", "rmsnorm", "batchnorm")
-    owner = name.lower().rpartition(".")[0].rpartition(".")[2]
-    return owner.startswith(names) or owner.endswith(names)
-
-
 # A weight is the one that the last step left when it is within so many roundings of it.
-_ROUNDINGS = 4
+_ROUNDINGS = 64
 
 
 class MirrorDescent(CheckedOptimizer):
@@ -214,8 +178,6 @@ class MirrorDescent(CheckedOptimizer):
         As in torch.optim.SGD, m ← μ m + g.
     weight_decay : float, default: 0
         Decoupled decay λ: w ← (1 − η λ) w with each step.
-    check_finite : bool, default: False
-        Raise Unsupported before the step if a gradient is not finite.
 
     Examples
     --------
@@ -237,7 +199,6 @@ class MirrorDescent(CheckedOptimizer):
         normalized: bool = False,
         momentum: float = 0.0,
         weight_decay: float = 0.0,
-        check_finite: bool = False,
     ) -> None:
         # The version and the exponent that a step left each parameter with.
         self._left: dict[int, tuple[int, float]] = {}
@@ -247,7 +208,6 @@ class MirrorDescent(CheckedOptimizer):
             "normalized": normalized,
             "momentum": momentum,
             "weight_decay": weight_decay,
-            "check_finite": check_finite,
         }
         super().__init__(params, defaults)
 
@@ -266,19 +226,7 @@ class MirrorDescent(CheckedOptimizer):
             raise Unsupported(f"p is {shown(group['p'])}: it must be above 1 and finite")
         super()._check_group(group, number)
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a state of the same shapes and exponents, the dual variables digit by digit."""
-        mine, theirs = self.param_groups, state_dict["param_groups"]
-        for number, (group, saved) in enumerate(zip(mine, theirs, strict=False)):
-            if "p" in saved and saved["p"] != group["p"]:
-                raise Unsupported(
-                    f"group {number} was saved with p = {saved['p']:g} and has p = "
-                    f"{group['p']:g}: dual variables of one exponent mean nothing for another"
-                )
-        super().load_state_dict(state_dict)
-        self.forget()
-
-    def _move(self, group: Group, params: list[Tensor], gradients: list[Tensor]) -> None:
+    def _move(self, group: Group, params: list[Tensor], gradients: list[Any]) -> None:
         toward = self._directions(group, params, gradients)
         p, lr = float(group["p"]), float(group["lr"])
         shrink = (1 - lr * float(group["weight_decay"])) ** (p - 1)
@@ -317,23 +265,18 @@ class MirrorDescent(CheckedOptimizer):
         """The dual variable of a parameter, anew where the weight is not what a step left."""
         state = self.state[x]
         version, exponent = self._left.get(id(x), (None, p))
-        if "dual" not in state or exponent != p:
-            state["dual"] = _powers([x.detach().to(precision(x))], p - 1)[0]
-        elif version != x._version:
-            u = state["dual"]
-            expected = _left_by(u, x.detach(), p)
-            off = (x.detach() - expected).abs() > _ROUNDINGS * torch.finfo(x.dtype).eps * x.abs()
-            state["dual"] = torch.where(off, _powers([x.detach().to(u.dtype)], p - 1)[0], u)
+        if version != x._version or exponent != p or "dual" not in state:
+            anew = _powers([x.detach().to(precision(x))], p - 1)[0]
+            u = state.get("dual", anew)
+            same = torch.isclose(
+                x,
+                _powers([u], 1 / (p - 1))[0].to(x.dtype),
+                rtol=_ROUNDINGS * torch.finfo(x.dtype).eps,
+                atol=torch.finfo(x.dtype).tiny,
+            )
+            state["dual"] = torch.where(same, u, anew)
         dual: Tensor = state["dual"]
         return dual
-
-
-def _left_by(u: Tensor, x: Tensor, p: float) -> Tensor:
-    """The weights that a step to the dual variable u leaves, computed as the step does for x."""
-    w = torch.empty_like(x)
-    if _looped(w, u.clone(), torch.zeros_like(u), lr=0.0, shrink=1.0, p=p):
-        return w
-    return _powers([u], 1 / (p - 1))[0].to(x.dtype)
 
 
 def _looped(x: Tensor, u: Tensor, g: Tensor, *, lr: float, shrink: float, p: float) -> bool:
@@ -400,8 +343,6 @@ class SteepestDescent(CheckedOptimizer):
         The direction is that of the average m ← β m + (1 − β) g.
     weight_decay : float, default: 0
         Decoupled decay λ.
-    check_finite : bool, default: False
-        Raise Unsupported before the step if a gradient is not finite.
 
     Examples
     --------
@@ -422,14 +363,12 @@ class SteepestDescent(CheckedOptimizer):
         norm: str = "frobenius",
         momentum: float = 0.0,
         weight_decay: float = 0.0,
-        check_finite: bool = False,
     ) -> None:
         defaults = {
             "lr": lr,
             "norm": norm,
             "momentum": momentum,
             "weight_decay": weight_decay,
-            "check_finite": check_finite,
         }
         super().__init__(params, defaults)
 
@@ -437,7 +376,7 @@ class SteepestDescent(CheckedOptimizer):
         direction_of(group["norm"])
         super()._check_group(group, number)
 
-    def _move(self, group: Group, params: list[Tensor], gradients: list[Tensor]) -> None:
+    def _move(self, group: Group, params: list[Tensor], gradients: list[Any]) -> None:
         toward = direction_of(group["norm"])
         lr, beta = float(group["lr"]), float(group["momentum"])
         kept = 1 - lr * float(group["weight_decay"])
@@ -487,14 +426,12 @@ def _scale(g: Tensor) -> Tensor:
     """g over its largest entry, so that no square leaves the range of floats; zero when g is."""
     wide = g.to(precision(g))
     top = wide.abs().max() if wide.numel() else wide.sum()
-    return wide / torch.where(top > 0, top, torch.ones_like(top))
+    return wide / top.clamp(min=torch.finfo(wide.dtype).tiny)
 
 
 def _unit(g: Tensor, q: float = 2.0) -> Tensor:
     """g over its ℓq norm; zero when g is."""
-    unit = _scale(g)
-    size = torch.linalg.vector_norm(unit, ord=q)
-    return unit / torch.where(size > 0, size, torch.ones_like(size))
+    return F.normalize(_scale(g).flatten(), p=q, dim=0).view_as(g)
 
 
 def _steepest(g: Tensor, p: float) -> Tensor:

@@ -21,7 +21,7 @@ from attsvm.training.heads import HEADS, Head, Linear, head_of
 from attsvm.training.loop import FastSteps, Holder, Kernel, TrainingTask, named, unnamed
 from attsvm.training.losses import Loss, loss_of
 from attsvm.training.models import model_of, with_head, with_heads
-from attsvm.training.models.gradient import fused, lane_rules, lanes
+from attsvm.training.models.gradient import fused, inputs, lane_rules, lanes
 from attsvm.training.models.gradient.batch import Batch, residual, shortfalls
 from attsvm.training.models.model import Evaluation, Model, evaluate
 from attsvm.training.optimizers.optimizer import Blocks, LaneRule, Optimizer, State
@@ -129,7 +129,7 @@ def _given(init: dict[str, Any], shapes: dict[str, tuple[int, ...]], size: int) 
 
 # Multiplications of one call of the fused kernel: well below a second, so that a run can be
 # interrupted and shows how far it is.
-_CALL = 5e8
+_CALL = 4e9
 
 
 def token_task(
@@ -254,16 +254,16 @@ def _fused(
     given = fused.Instances(
         batch.keys, batch.values, batch.queries, batch.present, batch.labels, v, loss.code, short
     )
-    small = not model.paired and lanes.fits(given)
+    small = not model.paired and lanes.fits(given, whole=rule is not None)
     if rule is not None and not (small and lane_rules.fits(given, rule)):
         return None
     anchored = small and rule is None
     holder: Holder | None = None
     if model.paired:
-        kernel: Kernel = partial(fused.descend_factors, given, config.optimizer.ridge)
+        kernel: Kernel = partial(inputs.descend_factors, given, config.optimizer.ridge)
         work = 4 * T * d + 4 * min(d, dq) * (d + dq)
     else:
-        kernel, work = partial(fused.descend, given), d * (4 * T + 3 * dq)
+        kernel, work = partial(inputs.descend, given), d * (4 * T + 3 * dq)
         if anchored:
             kernel = lanes.LaneDescent(given)
         if rule is not None:

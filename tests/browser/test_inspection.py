@@ -5,7 +5,6 @@ import pytest
 
 from attsvm.inspection import InspectionConfig, inspect
 from attsvm.inspection.models import load
-from attsvm.inspection.page import write_folder
 
 CELLS = "[...document.querySelectorAll('table.map td a')].map(e => e.textContent)"
 OPEN = "[...document.querySelectorAll('article.head.open')].map(e => e.id)"
@@ -23,8 +22,7 @@ def folder(tmp_path_factory):
     model = load(build("bert"), tokenizer())
     config = InspectionConfig(fit=10, test=20, draws=1, nuclear_draws=-1, attacks=5, cross=False)
     found = inspect(model, texts, config=config, length=12)
-    report = {**found.as_json(), "about": model.about, "texts": 30, "seconds": 1.0}
-    return found, write_folder(place / "out", report)
+    return found, found.save(place / "out")
 
 
 @pytest.fixture

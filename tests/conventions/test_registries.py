@@ -17,7 +17,6 @@ REGISTRIES = {
     "datasets": "EXAMPLES SENTENCES TEXTS LABELLED",
     "training.optimizers": "OPTIMIZERS",
     "experiments.statements": "STATEMENTS",
-    "experiments.executors": "ENGINES",
 }
 
 
@@ -30,8 +29,7 @@ OTHERS = {
     ),
     "datasets": "labelled",
     "training.optimizers": "optimizer steps",
-    "experiments.statements": "statement",
-    "experiments.executors": "map_tasks engine",
+    "experiments.statements": "statement facts",
     "inspection.families": "family",
 }
 

@@ -15,42 +15,43 @@ from typing import Any
 
 import pandas
 
-from attsvm.experiments.binomial import most_spread, spread
-from attsvm.experiments.studies.b import ends_against_dimension as figure_5
-from attsvm.experiments.studies.b import global_share_against_dimension as figure_6
-from attsvm.experiments.studies.shared.published_shares import (
+from attsvm.experiments.binomial import interval, most_spread, spread
+from attsvm.experiments.studies.b.shares_against_dimension import (
     DIMENSIONS_5,
     DIMENSIONS_6,
     LEVEL,
     ShareCell,
     apart,
+    cells_5,
+    cells_6,
 )
 from tests.conventions.tree import ROOT
 from tests.experiments.listed import write
 
 PAGE = ROOT / "docs" / "shares.md"
+FIGURES = ("B.ends-against-dimension", "B.global-share-against-dimension")
 COUNTS = ROOT / "tests" / "experiments" / "shares.json"
 
 
 def counted(folder: Path) -> dict[str, Any]:
     """The cells of both figures in a folder, as JSON holds them, by number of instances."""
     out: dict[str, Any] = {}
-    for study in (figure_5.STUDY, figure_6.STUDY):
-        file = folder / "tables" / f"{study.id}.csv"
+    for name in FIGURES:
+        file = folder / "tables" / f"{name}.csv"
         if file.exists():
-            out |= of_table(study.id, pandas.read_csv(file))
+            out |= of_table(name, pandas.read_csv(file))
     return out
 
 
 def of_table(name: str, table: pandas.DataFrame) -> dict[str, Any]:
     """The cells of the table of a study, under the name of their figure and number of instances."""
-    if name == figure_5.STUDY.id:
+    if name == FIGURES[0]:
         tables = {
-            "5 as published": figure_5.cells(table, certified=False),
-            "5 certified": figure_5.cells(table, certified=True),
+            "5 as published": cells_5(table, certified=False),
+            "5 certified": cells_5(table, certified=True),
         }
     else:
-        tables = {"6": figure_6.cells(table)}
+        tables = {"6": cells_6(table)}
     trials = {title: cells[0].trials for title, cells in tables.items()}
     return {
         f"{title}, {trials[title]}": [[c.name, c.count, c.trials, c.published] for c in cells]
@@ -62,7 +63,7 @@ def _row(cells: list[ShareCell], marked: list[ShareCell]) -> str:
     """One line of a table: share, interval, published share."""
     out = []
     for cell in cells:
-        low, high = cell.interval
+        low, high = interval(cell.count, cell.trials)
         text = f"{cell.share:.3f} ({low:.2f}–{high:.2f}) / {cell.published:.3f}"
         out.append(f"**{text}**" if cell in marked else text)
     return " | ".join(out)

@@ -106,6 +106,11 @@ def column(folder):
     write(folder, [*head, "extra"], [[*row, "1"] for row in body])
 
 
+def exchanged(head, body):
+    """The values of the point in each other's columns."""
+    return head, [[row[1], row[0], *row[2:]] for row in body]
+
+
 def no_column(folder):
     head, body = rows(folder)
     write(folder, head[:-1], [row[:-1] for row in body])
@@ -134,6 +139,10 @@ FORGED = {
     "a row in place of another": lines(lambda body: [*body[:9], body[8], *body[10:]]),
     "a row invented": lines(lambda body: [*body, ["1", "1.0", "10", "1.0", "False", "17"]]),
     "no row": lines(lambda body: []),
+    "NaN": value("size", "nan"),
+    "the table of another study": lambda folder: write(folder, *rows(folder, "Z.steps")),
+    "a row of another study": lines(lambda body: [["0", "1", "0.5", "", "", ""], *body[1:]]),
+    "columns exchanged": lambda folder: write(folder, *exchanged(*rows(folder))),
     "a column more": column,
     "a column less": no_column,
     "one of two rows of an instance": lines(lambda body: body[1:], "Z.steps"),

@@ -118,7 +118,7 @@ def test_closing_the_results_ends_the_workers():
 
 
 def test_a_given_executor_that_breaks_is_said_so():
-    from attsvm.experiments.executors.local import Processes
+    from attsvm.experiments.executors import Processes
 
     with Processes(1) as pool, pytest.raises(BadTokens, match="the executor is broken"):
         ran(jobs.dies, [3], engine_of(pool))

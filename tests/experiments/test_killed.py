@@ -101,7 +101,7 @@ def several(tmp_path, seeds, **how):
 
 
 def test_killed_runs_end_in_the_same_tables(tmp_path):
-    assert several(tmp_path, range(2), jobs=1, lives=1) >= 1
+    assert several(tmp_path, range(3), jobs=1, lives=1) >= 1
 
 
 @pytest.mark.slow

@@ -32,9 +32,7 @@ def test_dask_workers_that_die_are_replaced():
 
 def test_an_address_where_nobody_answers(monkeypatch):
     pytest.importorskip("distributed")
-    from attsvm.experiments.executors import dask
-
-    monkeypatch.setattr(dask, "PATIENCE", 0.5)
+    monkeypatch.setattr("attsvm.experiments.executors.PATIENCE", 0.5)
     with socket.socket() as place:  # bound, and nobody listens
         place.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{place.getsockname()[1]}"

@@ -13,8 +13,14 @@ from attsvm._utils import files
 from attsvm.errors import BadTokens
 from attsvm.experiments import runner
 from attsvm.experiments.executors import ExecutorConfig
-from attsvm.experiments.kept import keeping, kept
-from attsvm.experiments.runner import chunks_of, read_record, read_table, run_studies
+from attsvm.experiments.runner import (
+    chunks_of,
+    keeping,
+    kept,
+    read_record,
+    read_table,
+    run_studies,
+)
 from attsvm.experiments.study import BadStudy
 from attsvm.experiments.table import as_frame, read_csv, write_table
 from tests.experiments.made_studies import made, nothing, steps, unlucky
@@ -254,13 +260,14 @@ def test_a_folder_of_another_version_or_kind_is_refused(tmp_path):
     assert (tmp_path / "mine.txt").read_text() == "x"
 
 
-def test_a_full_disk_keeps_what_is_finished(tmp_path, monkeypatch):
+@pytest.mark.parametrize("why", [errno.ENOSPC, errno.EFBIG])
+def test_a_full_disk_keeps_what_is_finished(tmp_path, monkeypatch, why):
     plain, count = files.beside, [0]
 
     def full(file):
         count[0] += file.suffix == ".npz"
         if count[0] == 8:
-            raise OSError(errno.ENOSPC, "No space left on device")
+            raise OSError(why, os.strerror(why))
         return plain(file)
 
     monkeypatch.setattr(files, "beside", full)

@@ -36,7 +36,7 @@ def test_a_study_may_be_named():
         made_of("B.rank", family="sphere")
     with pytest.raises(AttsvmError, match=r"unknown study 'B\.rnk': nearest are B\.rank"):
         made_of("B.rnk")
-    with pytest.raises(BadTokens, match="unknown parameter 'm'"):
+    with pytest.raises(AttsvmError, match="unknown parameter 'm'"):
         made_of("B.rank", grid={"m": [1]})
 
 

@@ -29,7 +29,6 @@ def test_points_are_the_product_in_order():
     seen = [(p["n"], p["scale"], p["pause"], p["fault"]) for p in study.points()]
     assert seen == [(1, 2.0, 0.0, -2), (1, 2.0, 0.1, -2), (3, 1.0, 0.0, -2), (3, 1.0, 0.1, -2)]
     assert study.swept == ["n", "scale", "pause"] and study.instances == 40
-    assert study.parameters == {"n": [1, 3], "scale": [2.0, 1.0], "pause": [0.0, 0.1]}
 
 
 def test_blocks_of_seeds_stay_when_seeds_are_added():

@@ -220,6 +220,7 @@ def test_what_changes_logits_is_refused_by_name(name):
         ("third", "names such as L3H5"),
         ("", "names such as L3H5"),
         ([3], "names such as L3H5"),
+        (3, "heads is 3: give names"),
     ],
 )
 def test_heads_that_do_not_exist_are_refused_with_the_range(heads, message):
@@ -239,7 +240,7 @@ def test_heads_that_do_not_exist_are_refused_with_the_range(heads, message):
         (["a b"], {"queries": 2}, "queries is 2 and there are 1 texts"),
         (["a b"], {"seed": -1}, "seed is -1"),
         (["a b"], {"at": 9}, "at is 9 for text 0, which has 4 tokens"),
-        (["a b"], {"at": 0.5}, "at must be a whole number"),
+        (["a b"], {"at": 0.5}, "at is 0.5: it must be a whole number"),
         ([[1, 40]], {}, "token 40 is not among the 30 words of the model"),
         ([[1, -1]], {}, "token -1 is not among the 30 words"),
         ([[[1]]], {}, "text 0 is neither a string nor a row"),
@@ -259,6 +260,10 @@ def test_what_a_model_does_not_read_is_refused():
         attsvm.inspect(tiny.build("vit"), [[1, 2]])
     with pytest.raises(attsvm.Unsupported, match="of type Linear: give a model of transformers"):
         attsvm.inspect(torch.nn.Linear(2, 2), ["a"])
+    with pytest.raises(attsvm.Unsupported, match="tokenizer is of type int"):
+        attsvm.inspect(tiny.build("bert"), ["a"], tokenizer=3)
+    with pytest.raises(attsvm.Unsupported, match="BertModel is on the device meta"):
+        attsvm.inspect(tiny.build("bert").to("meta"), [[1, 2]])
     broken = tiny.build("bert")
     with torch.no_grad():
         broken.encoder.layer[0].attention.self.key.weight.fill_(np.inf)

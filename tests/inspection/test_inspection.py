@@ -10,7 +10,7 @@ import pytest
 import attsvm
 from attsvm import inspection
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.inspection.record import measure
+from attsvm.inspection.measures import measure
 from tests.inspection.built import content_view, head_view, random_view, sink_view
 
 CONFIG = inspection.InspectionConfig(fit=30, test=60, draws=2, nuclear_draws=-1, attacks=5)
@@ -84,8 +84,9 @@ def test_heads_are_drawn(found):
     assert len(found.plot().axes) == 1
     assert "L0H1" in found.head("L0H1").plot().axes[0].get_legend().get_texts()[0].get_text()
     few = inspection.inspect_views([head_view(n=5)], config=CONFIG)
-    with pytest.raises(Unsupported, match="needs at least"):
-        few.heads[0].plot()
+    for plot in (few.heads[0].plot, few.plot):
+        with pytest.raises(Unsupported, match="needs at least"):
+            plot()
 
 
 def test_a_page_shows_texts_with_what_may_be_dropped():
@@ -107,6 +108,14 @@ def test_gaps_stand_beside_the_certified_best():
     assert low <= high
     assert gaps["svm"][0] == pytest.approx(low, rel=0.02)
     assert gaps["head"][0] <= high * (1 + 1e-9)  # no matrix of norm 1 does better
+
+
+def test_it_is_saved_with_its_page(found, tmp_path):
+    page = found.save(tmp_path / "out").read_text("utf-8")
+    assert "Quick run:" in page and "30 queries are fitted and 60 held out" in page
+    assert "no nuclear norm" in page and "no cross-entropy fits" not in page
+    report = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
+    assert report["quick"] and report["heads"][1]["kind"] == "content"
 
 
 def test_nothing_to_inspect_is_refused():

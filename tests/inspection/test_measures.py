@@ -11,17 +11,15 @@ from attsvm.errors import BadTokens, TooLarge, Unsupported
 from attsvm.inspection import FIELDS, InspectionConfig, measures
 from attsvm.inspection.measures import (
     NEEDED,
-    HeldOutAgreement,
     agreement_of,
     cross_entropy,
-    ease_of,
     held_out,
     kind_of,
     mean_difference,
+    measure,
     norm_ratio_of,
     null_ratios,
     one_hot,
-    permute,
     rotate,
     rule_for,
     sharpness_of,
@@ -29,7 +27,6 @@ from attsvm.inspection.measures import (
     split,
     svm_fit,
 )
-from attsvm.inspection.record import measure
 from tests.inspection.built import (
     content_view,
     head_view,
@@ -44,17 +41,12 @@ from tests.inspection.built import (
 SMALL = InspectionConfig(fit=30, test=60, draws=2, nuclear_draws=1, attacks=10)
 
 
-def shuffler(seed):
-    """The generator of the permutation that ease is measured against."""
-    return np.random.default_rng([seed, 1])
-
-
 def record(view, config=SMALL):
     return measure(view, config)[0]
 
 
 def measured(view, *, fit=60, test=90):
-    return held_out(*split(view, fit=fit, test=test, seed=0), seed=0)
+    return held_out(*split(view, fit=fit, test=test, seed=0))
 
 
 @pytest.mark.parametrize(
@@ -72,21 +64,21 @@ def test_a_head_is_called_what_it_is(view, kind, rule):
     found = measured(view, fit=min(100, len(view.queries) // 2))
     assert kind_of(found) == kind
     if rule is not None:
-        assert found.rule == rule
-        assert found.rule_agreement == 1.0
+        assert found["rule"] == rule
+        assert found["rule_agreement"] == 1.0
     if kind == "sink":
-        assert found.mean_query_agreement == 1.0
+        assert found["mean_query_agreement"] == 1.0
     if kind == "content":
-        assert found.mean_query_agreement < 0.5
-        assert min(found.svm_agreement, found.soft_cross_entropy_agreement) > 0.95
-        assert found.rule_agreement < 0.4
-        assert found.ease > 1.2
+        assert found["mean_query_agreement"] < 0.5
+        assert min(found["svm_agreement"], found["soft_cross_entropy_agreement"]) > 0.95
+        assert found["rule_agreement"] < 0.4
     if kind == "diffuse":
-        assert found.svm_agreement < 0.4  # chance is 1 in 8
+        assert found["svm_agreement"] < 0.4  # chance is 1 in 8
 
 
 def agreed(place, rule, svm):
-    return HeldOutAgreement("some rule", place, rule, svm_agreement=svm)
+    rules = {"rule_place": place, "rule_agreement": rule}
+    return rules | {"svm_agreement": svm, "lift": svm - rule, "tied": 0.0}
 
 
 @pytest.mark.parametrize(
@@ -110,36 +102,26 @@ def test_a_head_whose_logits_are_all_equal_is_diffuse():
     """Its first key is the largest by convention alone: no sink."""
     view = sink_view()
     found = measured(replace(view, query_factor=0 * view.query_factor))
-    assert found.tied == 1.0
+    assert found["tied"] == 1.0
     assert kind_of(found) == "diffuse"
-    assert measured(view).tied == 0.0
+    assert measured(view)["tied"] == 0.0
     view = content_view()
     names = ("keys", "values", "valid", "ids", "special")
     twice = {name: np.repeat(getattr(view, name), 2, axis=1) for name in names}
     found = measured(replace(view, **twice))
-    assert found.tied == 0.0  # keys with the same features count as one
+    assert found["tied"] == 0.0  # keys with the same features count as one
     assert kind_of(found) == "content"
-    assert found.svm_agreement > 0.9 and found.separable
-
-
-@pytest.mark.parametrize(("apart", "ease"), [(0.0, np.inf), (1e-16, 1e14)])
-def test_ease_is_endless_only_where_that_is_proved(apart, ease):
-    """Two queries that are all but one choose the same key; permuted, they choose two."""
-    queries = np.array([[1.0, 0.0], [1.0, apart], [-1.0, 0.0]])
-    view = view_of(np.tile(np.eye(2), (3, 1, 1)), queries, [[1.0, 0.0], [-1.0, 0.0]])
-    seed = next(k for k in range(9) if permute(view, view.chosen(), shuffler(k))[:2].sum() == 1)
-    found = ease_of(view, svm_fit(view, view.chosen()), seed=seed)
-    assert found >= ease
-    assert np.isinf(found) == np.isinf(ease)
+    assert found["svm_agreement"] > 0.9 and found["separable"]
 
 
 def test_itself_and_the_key_after_are_rules_too():
     view = place_view()
     shifted = replace(view, positions=view.positions - 1)
     own = shifted, shifted.chosen()
-    assert rule_for(own, own)[:2] == ("itself", "positional")
+    found = rule_for(own, own)
+    assert (found["rule"], found["rule_place"]) == ("itself", "positional")
     farther = replace(view, positions=view.positions - 2)
-    assert rule_for((farther, farther.chosen()), (view, view.chosen()))[0] == "1 after"
+    assert rule_for((farther, farther.chosen()), (view, view.chosen()))["rule"] == "1 after"
 
 
 def test_sharpness_is_that_of_attention():
@@ -166,7 +148,6 @@ def test_a_part_that_no_query_sees_is_waste():
     other = replace(view, queries=wide, query_factor=factor)
     found = norm_ratio_of(other)
     assert found.upper == pytest.approx(1 / np.sqrt(2), rel=1e-2)
-    assert found.seen == pytest.approx(1.0, rel=1e-2)
 
 
 def test_norm_ratio_is_certified_by_a_feasible_matrix_and_a_bound():
@@ -332,8 +313,6 @@ def test_with_few_queries_what_can_be_said_is_said(count):
     assert found["kind"] is None and np.isnan(found["norm_ratio"])
     assert found["attacks"] > 0 and found["violations"] == 0
     assert np.isfinite([found[name] for name in ("sharpness", "evictable", "key_radius")]).all()
-    with pytest.raises(BadTokens, match=f"a fit needs at least {NEEDED} queries"):
-        split(random_view(n=count), fit=1, test=2, seed=0)
 
 
 def test_a_head_beyond_memory_is_refused_beforehand(monkeypatch):

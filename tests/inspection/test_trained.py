@@ -59,6 +59,25 @@ def test_a_tiny_language_model_is_inspected_from_memory(kind):
     print(f"{kind}: loss {loss:.2f}, {found.counts()}, no later query needs {shares.mean():.1%}")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_what_a_cache_of_keys_can_drop_on_real_text(kind):
+    """The shares of docs/heads.md: of keys that no later query needs, and of each query's own."""
+    rows = tiny.reviews()
+    llama = {"hidden_size": 64, "num_hidden_layers": 3, "intermediate_size": 128}
+    sizes = {"vocab_size": 1000} | ({"n_embd": 64, "n_layer": 3} if kind == "gpt2" else llama)
+    model, loss = tiny.train_language(kind, rows=rows[:-300], steps=500, **sizes)
+    assert loss < 4.5  # ln 1000 is 6.9
+    config = inspection.InspectionConfig(
+        fit=60, test=120, draws=1, nuclear_draws=-1, cross=False, cache=100
+    )
+    table = attsvm.inspect(model, rows[-300:], config=config).to_frame()
+    assert table["violations"].sum() == 0 and (table["cache_layer_error"] < 0.02).all()
+    later, own = table["cache_evictable"], table["evictable"]
+    assert (later <= own).mean() > 0.5 and 0.02 < later.mean() < own.mean()
+    print(f"{kind}: {loss:.2f}, {later.mean():.1%}, most {later.max():.0%}, own {own.mean():.0%}")
+
+
 def test_a_tiny_vision_model_is_inspected_from_memory():
     model, accuracy = tiny.train_images()
     assert accuracy > 0.9

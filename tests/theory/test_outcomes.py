@@ -134,7 +134,7 @@ def test_what_is_told_names_the_limit():
     # No norm of factors is known for this optimizer: the usual one is compared with.
     found = attsvm.outcome((W, np.eye(4)), TOKENS, V, optimizer="adam")
     assert found.limit.norm is None and found.certificate.norm.name == "nuclear"
-    squared = attsvm.outcome(W, TOKENS, V, optimizer="gd", loss="squared")
+    squared = attsvm.outcome(W, TOKENS, V, optimizer="polyak", loss="squared")
     assert "does not apply" in squared.limit.word and squared.limit.status == "proved"
     assert found.loss != squared.loss
     wide = attsvm.outcome((W, np.eye(4)), TOKENS, V, optimizer="gd").limit
@@ -333,7 +333,7 @@ def test_sentences_refuse_what_is_of_tokens():
     for name, value in (("optimizer", "gd"), ("lr", 0.1), ("loss", "squared")):
         with pytest.raises(Unsupported, match=f"{name} is an option for Tokens"):
             attsvm.outcome(run, data, **{name: value})
-    with pytest.raises(BadTokens, match="run must be a Path of training on Sentences"):
+    with pytest.raises(BadTokens, match="must be a Path"):
         attsvm.outcome(np.eye(3), data)
 
 

@@ -9,7 +9,6 @@ import weakref
 from itertools import product
 
 import numpy as np
-import pandas
 import pytest
 import torch
 from torch import nn
@@ -114,7 +113,7 @@ def test_no_graph_and_no_activation_is_kept():
         kept = weakref.ref(x)
         out = model(x)
         model.seen = {}
-        assert all(not t.requires_grad for t in monitor._found["Functional"].parts)
+        assert all(not t.requires_grad for t in monitor._found["Functional"][0])
         monitor.step()
         del x, out
         gc.collect()
@@ -176,7 +175,7 @@ def test_bad_options_are_refused(options):
         Monitor(torch.zeros(1))
 
 
-def test_rows_as_a_table_and_as_a_picture(tmp_path):
+def test_rows_as_a_table_and_as_a_picture():
     model = encoder()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
     with Monitor(model) as monitor:
@@ -186,10 +185,8 @@ def test_rows_as_a_table_and_as_a_picture(tmp_path):
             (model(torch.randn(2, 4, 12)) ** 2).mean().backward()
             optimizer.step()
             monitor.step()
-    monitor.to_csv(tmp_path / "rows.csv")
     frame = monitor.to_frame()
     assert list(frame.columns) == list(MonitorRow._fields) and len(frame) == len(monitor.rows)
-    pandas.testing.assert_frame_equal(pandas.read_csv(tmp_path / "rows.csv"), frame)
     panels = monitor.figure().axes
     names = list(dict.fromkeys(row.name for row in monitor.rows))
     assert names == [f"L{k}H{h}" for k, count in enumerate((3, 3, 4)) for h in range(count)]

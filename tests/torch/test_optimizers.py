@@ -206,28 +206,8 @@ def test_steps_have_length_one_in_their_norm_and_lower_the_loss_most(norm):
     assert not direction_of(norm)(torch.zeros(3, 2)).any()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 @every
-def test_gradients_that_are_not_finite_change_nothing(name, bad, dtype):
-    model = made().to(dtype)
-    optimizer = MAKERS[name](list(model.named_parameters()), momentum=0.5, check_finite=True)
-    trained(model, optimizer, 0, 2)
-    before = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
-    for x in model.parameters():
-        x.grad = torch.ones_like(x)
-    last = list(model.named_parameters())[-1]
-    last[1].grad[-1] = bad
-    with pytest.raises(Unsupported, match=f"parameter '{last[0]}' is not finite"):
-        optimizer.step()
-    after = (model.state_dict(), optimizer.state_dict())
-    assert all(torch.equal(before[0][k], after[0][k]) for k in before[0])
-    for k, kept in before[1]["state"].items():
-        assert all(torch.equal(kept[x], after[1]["state"][k][x]) for x in kept)
-
-
-@every
-def test_gradients_are_not_inspected_by_default(name):
+def test_gradients_are_not_inspected(name):
     w = torch.nn.Parameter(torch.ones(3, dtype=torch.float64))
     w.grad = torch.tensor([1.0, float("nan"), 1.0], dtype=torch.float64)
     MAKERS[name]([w]).step()
@@ -265,14 +245,23 @@ def test_parameters_that_cannot_be_moved(name):
     assert torch.equal(w, torch.ones(3, 2))
 
 
-def test_a_state_of_another_exponent_is_refused():
+def test_a_state_brings_its_exponent_as_all_options():
     model = made()
     optimizer = at.MirrorDescent(model.parameters(), lr=0.1, p=1.5)
     trained(model, optimizer, 0, 1)
-    other = at.MirrorDescent(made().parameters(), lr=0.1, p=1.1)
-    with pytest.raises(Unsupported, match="dual variables of one exponent"):
-        other.load_state_dict(optimizer.state_dict())
-    assert not other.state
+    twin = copy.deepcopy(model)
+    other = at.MirrorDescent(twin.parameters(), lr=0.2, p=1.1)
+    other.load_state_dict(optimizer.state_dict())
+    trained(model, optimizer, 1, 4)
+    trained(twin, other, 1, 4)
+    assert all(map(torch.equal, model.parameters(), twin.parameters()))
+
+
+@every
+def test_a_state_of_another_optimizer_is_refused(name):
+    mine = MAKERS[name](made().parameters())
+    with pytest.raises(Unsupported, match="of another optimizer"):
+        mine.load_state_dict(torch.optim.SGD(made().parameters(), lr=0.1).state_dict())
 
 
 def test_norms_that_do_not_exist():
@@ -285,15 +274,9 @@ def test_norms_that_do_not_exist():
 
 def test_groups_keep_biases_and_gains_apart():
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.LayerNorm(4))
-    model.add_module("out_norm", torch.nn.Linear(4, 4, bias=False))
     first, second = at.groups(model, p=1.1, lr=0.5)
     assert [name for name, _ in first["params"]] == ["0.weight"] and first["p"] == 1.1
-    assert [name for name, _ in second["params"]] == [
-        "0.bias",
-        "1.weight",
-        "1.bias",
-        "out_norm.weight",
-    ]
+    assert [name for name, _ in second["params"]] == ["0.bias", "1.weight", "1.bias"]
     optimizer = at.MirrorDescent([first, second], lr=0.1)
     assert [group["p"] for group in optimizer.param_groups] == [1.1, 2.0]
     assert [group["lr"] for group in optimizer.param_groups] == [0.5, 0.1]
@@ -347,10 +330,17 @@ def test_the_compiled_loop_is_the_step_by_operations(p, size):
     assert torch.allclose(x, exact, rtol=4e-6, atol=1e-37)  # 63 roundings at most
 
 
+def looped(u, p):
+    """The weights that the compiled loop leaves for the dual variable u."""
+    w = torch.empty_like(u)
+    assert optimizers._looped(w, u.clone(), torch.zeros_like(u), lr=0.0, shrink=1.0, p=p)
+    return w
+
+
 @pytest.mark.parametrize("p", [1.3, 1.7, 2.5, 6.0])
 def test_powers_over_the_range_of_floats(p):
     u = torch.exp2(torch.linspace(-125.5, 126.5, 20011))
-    w = optimizers._left_by(u, torch.empty_like(u), p).double()
+    w = looped(u, p).double()
     exact = u.double() ** (1 / (p - 1))
     inside = (exact > 1.2e-38) & (exact < 3.3e38)
     assert (w[inside] / exact[inside] - 1).abs().max() < 6e-7
@@ -360,7 +350,7 @@ def test_powers_over_the_range_of_floats(p):
 @pytest.mark.parametrize("k", [2, 3, 9, 10, 64])
 def test_whole_powers_against_fractions(k):
     u = torch.randn(60, generator=torch.Generator().manual_seed(0))
-    w = optimizers._left_by(u, torch.empty_like(u), 1 + 1 / k)
+    w = looped(u, 1 + 1 / k)
     for a, b in zip(u.tolist(), w.tolist(), strict=True):
         exact = Fraction(a) * abs(Fraction(a)) ** (k - 1)
         assert abs(Fraction(b) - exact) <= Fraction(k, 2**23) * abs(exact) + Fraction(1, 10**37)
@@ -415,25 +405,6 @@ def test_odd_parameters_move_as_plain_ones_do(name):
 
 
 @every
-def test_a_state_of_another_shape_or_optimizer_is_refused_and_changes_nothing(name):
-    one = made()
-    mine = MAKERS[name](one.parameters(), **WITH_MOMENTUM)
-    trained(one, mine, 0, 3)
-    before = copy.deepcopy(mine.state_dict())
-    wide = made(width=7)
-    theirs = MAKERS[name](wide.parameters(), **WITH_MOMENTUM)
-    trained(wide, theirs, 0, 3)
-    sgd = torch.optim.SGD(one.parameters(), lr=0.1)
-    for state, said in ((theirs.state_dict(), "another model"), (sgd.state_dict(), "another opt")):
-        with pytest.raises(Unsupported, match=said):
-            mine.load_state_dict(state)
-    after = mine.state_dict()
-    assert after["param_groups"] == before["param_groups"]
-    for k, kept in before["state"].items():
-        assert all(torch.equal(value, after["state"][k][part]) for part, value in kept.items())
-
-
-@every
 @pytest.mark.parametrize("lr", [3.0, -1.0, float("nan")])
 def test_a_rate_that_a_schedule_spoils_stops_every_group(name, lr):
     """The second group's rate is at fault: the first has not moved either."""
@@ -446,34 +417,6 @@ def test_a_rate_that_a_schedule_spoils_stops_every_group(name, lr):
     with pytest.raises(Unsupported, match="lr × weight_decay"):
         trained(model, optimizer, 2, 3)
     assert all(map(torch.equal, before, model.parameters()))
-
-
-def grouped(**options):
-    """A model and an optimizer with a group of its own for each parameter."""
-    model = made()
-    exponents = (1.1, 2.0, 1.3, 3.0)
-    parts = [{"params": x, "p": p} for x, p in zip(model.parameters(), exponents, strict=True)]
-    return model, at.MirrorDescent(parts, lr=0.01, **options)
-
-
-@pytest.mark.parametrize("place", range(4))
-def test_a_refused_step_changes_no_group(place):
-    model, optimizer = grouped(check_finite=True)
-    straight, unchecked = grouped()
-    trained(model, optimizer, 0, 3)
-    list(model.parameters())[place].grad.view(-1)[-1] = float("nan")
-    with pytest.raises(Unsupported, match=f"parameter 0 of group {place}, shape .* is not finite"):
-        optimizer.step()
-    trained(model, optimizer, 3, 6)
-    trained(straight, unchecked, 0, 6)
-    assert all(map(torch.equal, model.parameters(), straight.parameters()))
-
-
-def test_finite_gradients_of_every_size_are_taken():
-    x, empty = torch.nn.Parameter(torch.ones(5)), torch.nn.Parameter(torch.ones(0))
-    x.grad, empty.grad = torch.full((5,), torch.finfo(torch.float32).max), torch.ones(0)
-    at.MirrorDescent([x, empty], lr=1e-38, p=1.5, check_finite=True).step()
-    assert torch.isfinite(x).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])

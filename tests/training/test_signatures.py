@@ -29,6 +29,9 @@ for given, head in ((tokens, heads), (tokens[0], heads[0])):
 attsvm.train(prompts, model="prompt", head=heads, decay=0.1, schedule="sqrt", **how)
 attsvm.train(prompts, model="prompt", head=heads, optimizer="spectral", **how)
 attsvm.train(prompts, model="joint-prompt", **how)
+many = sphere_arrays(17, 5, 6, seed=2)
+many = attsvm.Tokens(many["X"], queries=many["z"], labels=many["y"])
+attsvm.train(many, head=heads[0], **how)
 attsvm.train(tokens, head=Quadratic(heads, 0.3), optimizer="spectral", **how)
 attsvm.train(tokens[0], model="joint-weight", head="relu", width=3, optimizer="sign", **how)
 """
@@ -65,8 +68,8 @@ for kernel in gc.get_objects():
     [
         (
             TOKENS,
-            "lanes._march lane_rules._march fused._march_factors attention._attend attention._pull "
-            "attention._terms polar._resolve",
+            "lanes._march lane_rules._march inputs._march inputs._march_factors attention._attend "
+            "attention._pull attention._terms polar._resolve",
         ),
         (SENTENCES, "attention._march attention.write_attention gradient._outputs form._climb"),
     ],

@@ -10,8 +10,8 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.api import train
-from attsvm.experiments.statements.parts import exact, floats
-from attsvm.experiments.statements.parts.exact import DIGITS, Exact, written
+from attsvm.experiments.statements import facts
+from attsvm.experiments.statements.facts import Exact, written
 from attsvm.experiments.statements.statement import (
     P0,
     Confirmation,
@@ -28,7 +28,6 @@ from attsvm.experiments.studies.shared.plain_descent import loss_and_pull, smoot
 from attsvm.theory.convergence import ConvergenceProof
 from attsvm.theory.convergence.prover import prover
 
-_PROOF = "proof of convergence"
 # A start that is this near to the direction of its selection is worth a proof.
 _NEAR = 0.8
 
@@ -50,12 +49,12 @@ def _strays(one: Instance) -> float:
     it selects, less 1, where these are locally optimal.
     """
     W = one["p0"][:, None]
-    h = floats.logits(one, W)
+    h = facts.logits(one, W)
     alpha = tuple(h.argmax(axis=1).tolist())
-    if not floats.lead(one, alpha, h) > 0 or alpha == one.best or not floats.separable(one, alpha):
+    if not facts.lead(one, alpha, h) > 0 or alpha == one.best or not facts.separable(one, alpha):
         return -3.0
-    near = floats.cosine(W, floats.facts_of(one, alpha).W)
-    if not floats.locally_optimal(one, alpha):
+    near = facts.cosine(W, facts.facts_of(one, alpha).W)
+    if not facts.locally_optimal(one, alpha):
         return near - 3.0
     if near < _NEAR:
         return near - 1.0
@@ -68,11 +67,10 @@ def _confirm_stray(one: Instance) -> Confirmation:
     kept = tuple(int(t) for t in proof.selection) if proof.proved else best
     if kept == best:
         raise NoProof(proof.message)
-    near = floats.cosine(floats.facts_of(one, kept).W, floats.facts_of(one, best).W)
+    near = facts.cosine(facts.facts_of(one, kept).W, facts.facts_of(one, best).W)
     step = 1 / smoothness(one.tokens, one["v"])
     return Confirmation(
         bool(proof.verify().ok) and proof.longest_step >= step,
-        _PROOF,
         f"from the start {_shown(one['p0'])} plain descent with every step up to 1/L_W = "
         f"{step:.3g} is proved ({proof.theorem}) to keep the tokens {list(kept)} for ever, where "
         f"the best are {list(best)}; the cosine of the two directions is {near:.3f}",
@@ -93,7 +91,7 @@ def _moved(one: Instance, p: Floats) -> Instance:
 
 def _equal_scores(one: Instance) -> bool:
     """B.2, and the best tokens can be kept."""
-    return floats.equal_others(one) and floats.keeps_best(one)
+    return facts.equal_others(one) and facts.keeps_best(one)
 
 
 # ---------------------------------------------------------------- runs
@@ -119,14 +117,14 @@ _STEPS = (400, 4000, 40000)
 
 def _assumption_d(one: Instance) -> bool:
     """Unique best tokens, B.1, and D: every other selection has a tight best token."""
-    if not floats.all_tight(one):
+    if not facts.all_tight(one):
         return False
     best = one.best
-    for alpha in floats.selections(one):
-        if alpha == best or not floats.separable(one, alpha):
+    for alpha in facts.selections(one):
+        if alpha == best or not facts.separable(one, alpha):
             continue  # nothing tends to a selection that cannot be kept
         wrong = [i for i, (a, b) in enumerate(zip(alpha, best, strict=True)) if a != b]
-        if not any(floats.facts_of(one, alpha).tight[i, best[i]] for i in wrong):
+        if not any(facts.facts_of(one, alpha).tight[i, best[i]] for i in wrong):
             return False
     return True
 
@@ -162,16 +160,16 @@ _FLOW, _PLAIN = 1500, (3000, 30_000, 300_000)
 
 def _first_gradient_separates(one: Instance) -> bool:
     """Unique best tokens that can be kept, and −∇L(0) separates them."""
-    if not floats.keeps_best(one):
+    if not facts.keeps_best(one):
         return False
     _, pull = loss_and_pull(one.tokens, one["v"], np.zeros((one["X"].shape[2], 1)))
-    return floats.lead(one, one.best, one["X"] @ pull[:, 0]) > 1e-12
+    return facts.lead(one, one.best, one["X"] @ pull[:, 0]) > 1e-12
 
 
 def _behind(one: Instance) -> float:
     """How far some best token is behind after a run that follows the flow from 0."""
     p = _run(one, "ngd", 0.02, _FLOW)
-    ahead = floats.lead(one, one.best, one["X"] @ p)
+    ahead = facts.lead(one, one.best, one["X"] @ p)
     return -min(ahead, 0.0) / float(np.linalg.norm(p)) - 1e-6
 
 
@@ -186,21 +184,19 @@ def _confirm_behind(one: Instance) -> Confirmation:
             found = _confirm_stray(_moved(one, _run(one, "gd", lr, steps)))
         except NoProof:
             continue
-        how = "a run in floats"
         if steps == _PLAIN[0]:
-            how = "a run in sixty digits"
             found = _confirm_stray(_moved(one, _counted_out(one, lr, steps)))
         said = f"after {steps} steps of 1/L_W from 0: {found.says}"
-        return Confirmation(found.proved, f"{how}, then a {_PROOF}", said)
+        return Confirmation(found.proved, said)
     raise NoProof("no proof along the run")
 
 
 def _counted_out(one: Instance, lr: float, steps: int) -> Floats:
     """Where plain descent from 0 is after so many steps, computed in sixty digits."""
-    with exact.precision():
-        W = exact.decimals(np.zeros((one["X"].shape[2], 1)))
+    with facts.precision():
+        W = facts.decimals(np.zeros((one["X"].shape[2], 1)))
         for _ in range(steps):
-            W = W + Decimal(lr) * exact.look_at(one, W).pull
+            W = W + Decimal(lr) * facts.look_at(one, W).pull
     return np.asarray(W[:, 0].astype(np.float64))
 
 
@@ -214,7 +210,7 @@ _AGREE = Decimal("1e-40")
 
 def _falls(one: Instance) -> list[float]:
     """By how much corr(W(k), W^mm) of normalized descent from W = 0 falls, k = 2, 3, …"""
-    goal = floats.facts_of(one, one.best).W
+    goal = facts.facts_of(one, one.best).W
     W: Floats = np.zeros(goal.shape)
     found: list[float] = []
     for _ in range(_COUNT):
@@ -223,7 +219,7 @@ def _falls(one: Instance) -> list[float]:
         if size == 0:
             break
         W = W + _STEP * pull / size
-        found.append(floats.cosine(W, goal))
+        found.append(facts.cosine(W, goal))
     return [a - b for a, b in pairwise(found)]
 
 
@@ -234,11 +230,11 @@ def _largest_fall(one: Instance) -> float:
 
 def _walk(one: Instance, goal: Exact, steps: int, digits: int) -> Exact:
     """The correlations of the first steps in so many digits."""
-    with exact.precision(digits):
-        D = exact.decimals(goal)
+    with facts.precision(digits):
+        D = facts.decimals(goal)
         W, out = 0 * D, []
         for _ in range(steps):
-            pull = exact.look_at(one, W).pull
+            pull = facts.look_at(one, W).pull
             W = W + Decimal(_STEP) * pull / (pull**2).sum().sqrt()
             out.append((W * D).sum() / ((W**2).sum() * (D**2).sum()).sqrt())
     return np.array(out)
@@ -249,15 +245,14 @@ def _confirm_fall(one: Instance) -> Confirmation:
     falls = _falls(one)
     if not falls or max(falls) <= 0:
         raise NoProof("the correlation does not fall")
-    found = exact.solution(one, one.best)
-    if not floats.equal_others(one) and not found.tight.all():
+    found = facts.exact_solution(one, one.best)
+    if not facts.equal_others(one) and not found.tight.all():
         raise NoProof("neither B.1 nor B.2 holds exactly")
     last = int(np.argmax(falls)) + 2
     short, long = (_walk(one, found.matrix.fractions(), last, digits) for digits in (60, 90))
     apart = abs(short - long).max()
     return Confirmation(
         apart < _AGREE < long[-2] - long[-1],
-        DIGITS,
         f"step {last} of normalized descent from 0 with η = {_STEP} lowers the correlation from "
         f"{float(long[-2]):.9f} to {float(long[-1]):.9f}; runs of 60 and 90 digits agree to "
         f"{float(apart):.0e}",
@@ -269,7 +264,6 @@ _FROM_START = (X, V, Y, Field("p0", ("d",), scale=4.0))
 STATEMENTS = (
     Statement(
         "equal-scores-one-input",
-        title="Equal scores, one input: every start ends at the best token",
         says="Theorem 4 of v1 for n = 1, where it stands: equal scores of the others, any start, "
         "plain descent with a step of at most 1/L_W tends to W^mm.",
         kind="theorem",
@@ -282,7 +276,6 @@ STATEMENTS = (
     ),
     Statement(
         "equal-scores",
-        title="Equal scores: every start ends at the best tokens",
         says="If the tokens of an input but its best share one score and the best tokens can be "
         "kept, plain descent with a step of at most 1/L_W tends to W^mm from any starting point "
         "(v1, Theorem 4).",
@@ -296,7 +289,6 @@ STATEMENTS = (
     ),
     Statement(
         "over-parameterized",
-        title="All margins tight and Assumption D: every run ends at the best tokens",
         says="If every token but the best is tight (B.1) and every other selection that can be "
         "kept has an input whose best token is tight there (D), gradient descent tends to W^mm of "
         "the best tokens from every start (v1, conjecture 5.2; hunted along the normalized flow).",
@@ -315,7 +307,6 @@ STATEMENTS = (
     ),
     Statement(
         "first-gradient",
-        title="A first gradient that prefers the best tokens decides",
         says="If −∇L(0) separates the best token of every input from each other one, plain descent "
         "from 0 with steps of 1/L_W tends to W^mm of the best tokens (v1, Theorem 6, with short "
         "first steps).",
@@ -331,12 +322,11 @@ STATEMENTS = (
     ),
     Statement(
         "monotone-correlation",
-        title="The correlation with W^mm never falls",
         says="Under B.1 or B.2, along normalized descent from W = 0 with steps of 1/8 the "
         "correlation with W^mm of the best tokens never falls.",
         kind="conjecture",
         space=Space({"n": (1, 2), "T": (2, 3), "d": (1, 2)}, (X, V)),
-        premises=floats.theorem_3,
+        premises=facts.theorem_3,
         violation=_largest_fall,
         confirm=_confirm_fall,
         proves="the run in 60 and in 90 digits against the rational solution",

@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.experiments.statements.parts import exact, floats
-from attsvm.experiments.statements.parts.exact import DIGITS, RATIONALS, SURE, Exact, written
+from attsvm.experiments.statements import facts
+from attsvm.experiments.statements.facts import SURE, Exact, written
 from attsvm.experiments.statements.statement import (
     P0,
     Confirmation,
@@ -46,17 +46,17 @@ def _below_infimum(one: Instance) -> float:
 
 def _confirm_below_infimum(one: Instance) -> Confirmation:
     """L(W) − L⋆ in sixty digits."""
-    with exact.precision():
-        top = exact.decimals(exact.scores(one).max(axis=1))
-        above = exact.look_at(one, exact.decimals(_prompt(one))).loss - exact.logistic(
+    with facts.precision():
+        top = facts.decimals(facts.exact_scores(one).max(axis=1))
+        above = facts.look_at(one, facts.decimals(_prompt(one))).loss - facts.logistic(
             top
         ).sum() / len(top)
-    return Confirmation(-above > SURE, DIGITS, f"L − L⋆ = {float(above):.6g}")
+    return Confirmation(-above > SURE, f"L − L⋆ = {float(above):.6g}")
 
 
 def _is_below_level(one: Instance) -> bool:
     """n(L − L⋆) < min_i [ℓ((γ_opt + γ₂)/2) − ℓ(γ_opt)], the best tokens unique."""
-    if not floats.has_unique_best(one):
+    if not facts.has_unique_best(one):
         return False
     below = below_level(one.tokens, one["v"], _prompt(one))
     return below.excess < below.allowed
@@ -74,20 +74,19 @@ def _leaves_level(one: Instance) -> float:
 
 def _confirm_leaves_level(one: Instance) -> Confirmation:
     """Premise and conclusion in sixty digits, attention only: a rise needs a step as well."""
-    gamma = exact.scores(one)
-    with exact.precision():
-        first, second = exact.decimals(np.sort(gamma, axis=1)[:, :-3:-1]).T
-        here = exact.decimals(_prompt(one))
-        seen = exact.look_at(one, here)
+    gamma = facts.exact_scores(one)
+    with facts.precision():
+        first, second = facts.decimals(np.sort(gamma, axis=1)[:, :-3:-1]).T
+        here = facts.decimals(_prompt(one))
+        seen = facts.look_at(one, here)
         least = min(s[g.argmax()] for s, g in zip(seen.attention, gamma, strict=True))
-        excess = (exact.logistic(seen.values) - exact.logistic(first)).sum()
-        allowed = min(exact.logistic((first + second) / 2) - exact.logistic(first))
+        excess = (facts.logistic(seen.values) - facts.logistic(first)).sum()
+        allowed = min(facts.logistic((first + second) / 2) - facts.logistic(first))
         step = 1 / Decimal(smoothness(one.tokens, one["v"]))
-        rise = exact.look_at(one, here + step * seen.pull).loss - seen.loss
+        rise = facts.look_at(one, here + step * seen.pull).loss - seen.loss
         broken = allowed - excess > SURE and (Decimal("0.5") - least > SURE or rise > SURE)
     return Confirmation(
         broken,
-        DIGITS,
         f"n(L − L⋆) = {float(excess):.6g} of {float(allowed):.6g} allowed, least attention on a"
         f" best token {float(least):.6g}, a step changes L by {float(rise):.3g}",
     )
@@ -112,13 +111,12 @@ def _beyond_constant(one: Instance) -> float:
 def _confirm_beyond_constant(one: Instance) -> Confirmation:
     """The quotient in sixty digits; the constant, a norm of floats, is taken as computed."""
     size = Decimal(smoothness(one.tokens, one["v"]))
-    with exact.precision():
-        points = [exact.decimals(_prompt(one, name)) for name in ("p0", "p1")]
-        gap = exact.look_at(one, points[0]).pull - exact.look_at(one, points[1]).pull
+    with facts.precision():
+        points = [facts.decimals(_prompt(one, name)) for name in ("p0", "p1")]
+        gap = facts.look_at(one, points[0]).pull - facts.look_at(one, points[1]).pull
         ratio = ((gap**2).sum() / ((points[0] - points[1]) ** 2).sum()).sqrt()
     return Confirmation(
         ratio > size * (1 + Decimal("1e-9")),
-        DIGITS,
         f"the gradient changes by {float(ratio):.6g} a unit, L_W is {float(size):.6g}",
     )
 
@@ -126,18 +124,17 @@ def _confirm_beyond_constant(one: Instance) -> Confirmation:
 def _rise_along(one: Instance) -> float:
     """⟨∇L, W^mm⟩ at the point, as a share of ‖∇L‖‖W^mm‖: positive where the loss rises."""
     _, pull = loss_and_pull(one.tokens, one["v"], _prompt(one))
-    return -floats.cosine(pull, floats.facts_of(one, one.best).W)
+    return -facts.cosine(pull, facts.facts_of(one, one.best).W)
 
 
 def _confirm_rise(one: Instance) -> Confirmation:
     """The sign of ⟨∇L, W^mm⟩ in sixty digits, W^mm in rationals."""
-    W = exact.solution(one, one.best).matrix.fractions()
-    with exact.precision():
-        D = exact.decimals(W)
-        slope = -(exact.look_at(one, exact.decimals(_prompt(one))).pull * D).sum()
+    W = facts.exact_solution(one, one.best).matrix.fractions()
+    with facts.precision():
+        D = facts.decimals(W)
+        slope = -(facts.look_at(one, facts.decimals(_prompt(one))).pull * D).sum()
     return Confirmation(
         slope > SURE * abs(D).max(),
-        DIGITS,
         f"at p = {written(one['p0'])} the slope of the loss along W^mm = {written(W.ravel())} is "
         f"{float(slope):.6g}",
     )
@@ -145,7 +142,7 @@ def _confirm_rise(one: Instance) -> Confirmation:
 
 def _confirm_rise_in_theorem(one: Instance) -> Confirmation:
     """B.1 in rationals where B.2 does not hold, and the sign of the slope in sixty digits."""
-    if not floats.equal_others(one) and not exact.solution(one, one.best).tight.all():
+    if not facts.equal_others(one) and not facts.exact_solution(one, one.best).tight.all():
         raise NoProof("B.1 does not hold exactly")
     return _confirm_rise(one)
 
@@ -170,7 +167,7 @@ def best_attention(scores: list[Fraction], penalty: Fraction) -> list[Fraction]:
 
 
 def _sorted(one: Instance) -> tuple[list[Fraction], Fraction]:
-    return sorted(exact.fractions(one["v"]), reverse=True), exact.fractions(one["penalty"])[0]
+    return sorted(facts.fractions(one["v"]), reverse=True), facts.fractions(one["penalty"])[0]
 
 
 def _allowed(one: Instance) -> list[int]:
@@ -202,7 +199,6 @@ def _confirm_kept(one: Instance) -> Confirmation:
     optimal = s.sum() == 1 and (slopes[s > 0] == max(slopes)).all()
     return Confirmation(
         bool(optimal) and _too_many_kept(one) > 0,
-        RATIONALS,
         f"the best attention is {written(s)} for the scores {written(found)} and λ = {penalty}",
     )
 
@@ -212,7 +208,6 @@ _WITH_POINT = (X, V, P0)
 STATEMENTS = (
     Statement(
         "loss-infimum",
-        title="The loss is above its infimum",
         says="L(W) > L⋆ = (1/n) Σ ℓ(γ_opt) at every W, unless every input has one score (v1, "
         "Lemma 2).",
         kind="theorem",
@@ -220,11 +215,10 @@ STATEMENTS = (
         premises=_two_scores,
         violation=_below_infimum,
         confirm=_confirm_below_infimum,
-        proves=DIGITS,
+        proves="sixty digits",
     ),
     Statement(
         "smooth-gradient",
-        title="The gradient is Lipschitz with L_W",
         says="‖∇L(W) − ∇L(W')‖ ≤ L_W ‖W − W'‖, L_W = (1/n) Σ ‖v‖‖z‖²‖X‖³(‖v‖‖X‖/4 + 3) for the "
         "logistic loss (v1, Lemma 4).",
         kind="theorem",
@@ -235,16 +229,15 @@ STATEMENTS = (
         premises=_two_points,
         violation=_beyond_constant,
         confirm=_confirm_beyond_constant,
-        proves=DIGITS,
+        proves="sixty digits",
     ),
     Statement(
         "no-stationary-point",
-        title="The loss falls along W^mm everywhere",
         says="If every token but the best is tight (B.1) or the others of an input share one score "
         "(B.2), then −⟨∇L(W), W^mm⟩ > 0 at every W: there is no stationary point (v1, Theorem 3).",
         kind="theorem",
         space=Space({"n": (1, 3), "T": (2, 3), "d": (1, 3)}, _WITH_POINT),
-        premises=floats.theorem_3,
+        premises=facts.theorem_3,
         violation=_rise_along,
         confirm=_confirm_rise_in_theorem,
         claims=("B.no-stationary-points",),
@@ -252,7 +245,6 @@ STATEMENTS = (
     ),
     Statement(
         "loss-level",
-        title="Below its level the loss holds the best tokens",
         says="If n(L(W) − L⋆) < min_i [ℓ((γ_opt + γ₂)/2) − ℓ(γ_opt)], every best token has more "
         "than half of its attention, and a step of 1/L_W does not raise the loss (derived; "
         "docs/convergence.md).",
@@ -262,11 +254,10 @@ STATEMENTS = (
         violation=_leaves_level,
         confirm=_confirm_leaves_level,
         claims=("B.loss-level",),
-        proves=DIGITS,
+        proves="sixty digits",
     ),
     Statement(
         "simplex-projection",
-        title="A quadratic head keeps 2 to τ tokens",
         says="One input of orthonormal tokens, head v·o − λ‖o‖²: if τ gap_τ/2 > λ > gap_1, the "
         "best attention has between 2 and τ nonzeros (v1, Lemma 6).",
         kind="theorem",
@@ -281,12 +272,11 @@ STATEMENTS = (
     ),
     Statement(
         "falls-along-solution",
-        title="The loss falls along W^mm without premises",
         says="−⟨∇L(W), W^mm⟩ > 0 at every W whenever the best tokens are unique and separable "
         "(Theorem 3 of v1 with neither B.1 nor B.2).",
         kind="false",
         space=Space({"n": (1, 2), "T": (2, 3), "d": (1, 2)}, _WITH_POINT),
-        premises=floats.keeps_best,
+        premises=facts.keeps_best,
         violation=_rise_along,
         confirm=_confirm_rise,
         proves="W^mm in rationals, the slope in sixty digits",

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.experiments.statements.parts import exact, floats
-from attsvm.experiments.statements.parts.exact import RATIONALS, Exact, written
+from attsvm.experiments.statements import facts
+from attsvm.experiments.statements.facts import Exact, written
 from attsvm.experiments.statements.statement import (
     Confirmation,
     Field,
@@ -84,7 +84,7 @@ def _confirm_two(one: Instance) -> Confirmation:
     if ends is None:
         raise NoProof("the solution is one")
     first, second, lam = ends
-    rows = exact.rows_of(one, one.first)
+    rows = facts.rows_of(one, one.first)
     for below in _DENOMINATORS:
         multipliers = _rounded(lam, below)
         solutions: list[Exact] = []
@@ -97,7 +97,6 @@ def _confirm_two(one: Instance) -> Confirmation:
             a, b = (written(W.reshape(2, 2)) for W in solutions[:2])
             return Confirmation(
                 True,
-                RATIONALS,
                 f"{a} and {b} both have the least nuclear norm, the root of "
                 f"{_nuclear_squared(solutions[0])}, by the multipliers {written(multipliers)}",
             )
@@ -131,7 +130,7 @@ def _optimal(rows: Exact, W: Exact, lam: Exact) -> bool:
 
 def _two_queries(one: Instance) -> bool:
     """Two independent queries, and some W keeps the first tokens."""
-    return bool(np.linalg.matrix_rank(one["z"]) == 2) and floats.keeps_first(one)
+    return bool(np.linalg.matrix_rank(one["z"]) == 2) and facts.keeps_first(one)
 
 
 def _signed(one: Instance, sign: float) -> Problem:
@@ -153,14 +152,13 @@ def _above_rank_one(one: Instance) -> float:
 
 def _confirm_above_rank_one(one: Instance) -> Confirmation:
     """A rational W that keeps the tokens, and rational proofs that none of rank one does."""
-    found = exact.solution(one, one.first)
+    found = facts.exact_solution(one, one.first)
     said = [
-        written(exact.infeasible(_signed(one, sign)).multipliers.fractions())
+        written(facts.infeasible(_signed(one, sign)).multipliers.fractions())
         for sign in (1.0, -1.0)
     ]
     return Confirmation(
-        exact.rank_of(exact.fractions(one["z"])) == 2,
-        RATIONALS,
+        facts.rank_of(facts.fractions(one["z"])) == 2,
         f"{written(found.matrix.fractions())} keeps the first tokens and no matrix of rank one "
         f"does: multipliers {said[0]} and {said[1]} forbid both signs",
     )
@@ -169,12 +167,11 @@ def _confirm_above_rank_one(one: Instance) -> Confirmation:
 STATEMENTS = (
     Statement(
         "nuclear-unique",
-        title="The nuclear direction is unique",
         says="The nuclear problem of separable tokens has one solution (B: not in general); hunted "
         "with W of size 2 × 2.",
         kind="conjecture",
         space=Space({"n": (1, 3), "T": (2, 3)}, (Field("X", ("n", "T", 2)), Field("z", ("n", 2)))),
-        premises=floats.keeps_first,
+        premises=facts.keeps_first,
         violation=_distance,
         confirm=_confirm_two,
         proves="two rational solutions and the multipliers that prove both least",
@@ -182,7 +179,6 @@ STATEMENTS = (
     ),
     Statement(
         "nuclear-rank",
-        title="A nuclear solution has rank r with r(r + 1)/2 ≤ n",
         says="The nuclear problem of n inputs has a solution of rank r with r(r + 1)/2 ≤ n; hunted "
         "at n = 2, where it says rank one. (With the number of rows in place of n it is a "
         "theorem.)",

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats
-from attsvm.experiments.statements.parts import exact, floats
-from attsvm.experiments.statements.parts.exact import RATIONALS, Exact, written
+from attsvm.experiments.statements import facts
+from attsvm.experiments.statements.facts import Exact, written
 from attsvm.experiments.statements.statement import Confirmation, Field, Instance, Space, Statement
 
 # The kind that is to be above, and the one below.
@@ -93,12 +93,12 @@ def _kinds(one: Instance) -> list[str]:
 
 def _column(one: Instance) -> Floats:
     """u (N,), in floats."""
-    return floats.facts_of(one, one.first).W[:, 0]
+    return facts.facts_of(one, one.first).W[:, 0]
 
 
 def _exact_column(one: Instance) -> Exact:
     """u (N,), in rationals."""
-    return exact.solution(one, one.first).matrix.fractions().ravel()
+    return facts.exact_solution(one, one.first).matrix.fractions().ravel()
 
 
 def _falls(one: Instance, u: Any) -> list[tuple[Any, int, int]]:
@@ -129,11 +129,10 @@ def _confirm_fall(one: Instance, ties: bool) -> Confirmation:
             verb = "stands over" if fall > 0 else "ties with"
             return Confirmation(
                 True,
-                RATIONALS,
                 f"sentences {_sentences_written(one)} have the column {written(u)}: the "
                 f"{kinds[b]} token {b} {verb} the {kinds[a]} token {a}",
             )
-    return Confirmation(False, RATIONALS, f"the column {written(u)} has no such pair")
+    return Confirmation(False, f"the column {written(u)} has no such pair")
 
 
 def _sentences_written(one: Instance) -> str:
@@ -165,20 +164,19 @@ def _confirm_sign(one: Instance) -> Confirmation:
         for t, name in enumerate(_kinds(one))
         if (name == "non-comparable" and u[t] != 0) or _SIGN.get(name, 0) * u[t] > 0
     ]
-    return Confirmation(
-        bool(wrong), RATIONALS, f"the column is {written(u)}; wrong signs at {wrong}"
-    )
+    return Confirmation(bool(wrong), f"the column is {written(u)}; wrong signs at {wrong}")
+
+
+def closed_form(kinds: list[str]) -> list[Fraction]:
+    """|N|/(|O| + |N|) at optimal, −|O|/(|O| + |N|) at non-optimal tokens, 0 elsewhere."""
+    above, below = kinds.count("optimal"), kinds.count("non-optimal")
+    entries = {"optimal": below, "non-optimal": -above}
+    return [Fraction(entries.get(kind, 0), max(above + below, 1)) for kind in kinds]
 
 
 def _formula(one: Instance) -> Exact:
-    """|N|/(|O| + |N|) at optimal, −|O|/(|O| + |N|) at non-optimal tokens, 0 elsewhere."""
-    names = _kinds(one)
-    above, below = names.count("optimal"), names.count("non-optimal")
-    entries = {
-        "optimal": Fraction(below, above + below),
-        "non-optimal": Fraction(-above, above + below),
-    }
-    return np.array([entries.get(name, Fraction(0)) for name in names])
+    """The closed form of the instance."""
+    return np.array(closed_form(_kinds(one)))
 
 
 def _off_formula(one: Instance) -> float:
@@ -191,7 +189,6 @@ def _confirm_off_formula(one: Instance) -> Confirmation:
     u, printed = _exact_column(one), _formula(one)
     return Confirmation(
         bool((u != printed).any()),
-        RATIONALS,
         f"sentences {_sentences_written(one)} have the column {written(u)} of squared norm "
         f"{u @ u}; the formula gives {written(printed)}, {printed @ printed}",
     )
@@ -200,7 +197,6 @@ def _confirm_off_formula(one: Instance) -> Confirmation:
 STATEMENTS = (
     Statement(
         "order-signs",
-        title="Signs of kinds",
         says="With confused tokens or without, optimal tokens are at or above 0, non-comparable "
         "ones at 0, non-optimal ones at or below 0 in the column of their query (derived from the "
         "optimality conditions).",
@@ -210,11 +206,10 @@ STATEMENTS = (
         violation=_wrong_sign,
         confirm=_confirm_sign,
         claims=("D.confused-tokens",),
-        proves=RATIONALS,
+        proves="rationals",
     ),
     Statement(
         "strict-order",
-        title="Kinds of tokens are ordered strictly",
         says="Without confused tokens the column of a query is above 0 at optimal, 0 at "
         "non-comparable and below 0 at non-optimal tokens (D).",
         kind="theorem",
@@ -223,11 +218,10 @@ STATEMENTS = (
         violation=partial(_largest_fall, ties=True),
         confirm=partial(_confirm_fall, ties=True),
         claims=("D.star-orders",),
-        proves=RATIONALS,
+        proves="rationals",
     ),
     Statement(
         "proposition-2",
-        title="The closed form of the attention's solution",
         says="Without confused tokens the column of a query has the entries |N|/(|O| + |N|) at its "
         "optimal tokens O, −|O|/(|O| + |N|) at its non-optimal tokens N and 0 elsewhere (D, "
         "Proposition 2; in sets closed under prefixes it holds).",
@@ -237,11 +231,10 @@ STATEMENTS = (
         violation=_off_formula,
         confirm=_confirm_off_formula,
         claims=("D.proposition-2",),
-        proves=RATIONALS,
+        proves="rationals",
     ),
     Statement(
         "weak-order",
-        title="Kinds of tokens are never reversed",
         says="Also with confused tokens, which the premises of D exclude, the solution of the "
         "attention ranks no token of a kind below over one of a kind above: optimal, then confused "
         "and non-comparable, then non-optimal (a question of ours).",
@@ -251,6 +244,6 @@ STATEMENTS = (
         violation=partial(_largest_fall, ties=False),
         confirm=partial(_confirm_fall, ties=False),
         claims=("D.confused-tokens",),
-        proves=RATIONALS,
+        proves="rationals",
     ),
 )

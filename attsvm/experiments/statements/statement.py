@@ -147,12 +147,11 @@ class Space:
 class Confirmation:
     """What an exact check says of an instance: whether the statement is broken there, proved.
 
-    how: what the proof rests on. says: one sentence with the numbers. proved is False both where
-    the check says the statement holds and where it cannot tell.
+    says: one sentence with the numbers. proved is False both where the check says the statement
+    holds and where it cannot tell.
     """
 
     proved: bool
-    how: str
     says: str
 
 
@@ -169,7 +168,6 @@ class Statement:
     >>> small = s.Space({"d": (1, 2)}, (s.Field("x", ("d",)),))
     >>> squares = s.Statement(
     ...     "squares",
-    ...     title="Squares grow",
     ...     says="x² ≥ x for every x ≥ 0.",
     ...     kind="planted",
     ...     space=small,
@@ -181,7 +179,6 @@ class Statement:
     """
 
     name: str
-    title: str
     says: str
     kind: Kind
     space: Space
@@ -189,7 +186,7 @@ class Statement:
     violation: Callable[[Instance], float] | None = None
     confirm: Callable[[Instance], Confirmation] | None = None
     claims: tuple[str, ...] = ()
-    proves: str = ""
+    proves: str = "an exact check"
     block: int = 200
     tolerance: float = 1e-7
 
@@ -214,11 +211,11 @@ class Statement:
     def checked(self, instance: Instance) -> Confirmation:
         """The exact check of an instance."""
         if self.confirm is None:
-            return Confirmation(False, "floats alone", "the statement has no exact check")
+            return Confirmation(False, "the statement has no exact check")
         try:
             said: Confirmation = self._called("confirm", instance)
         except NoProof as error:
-            return Confirmation(False, self.proves, str(error))
+            return Confirmation(False, str(error))
         return said
 
     def _called(self, part: str, instance: Instance) -> Any:

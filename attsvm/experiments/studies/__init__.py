@@ -1,4 +1,4 @@
-"""The studies, by id: paper letter and name. `B.rank` is studies/b/rank.py.
+"""The studies, by id: paper letter and name. `B.rank` is in studies/b.
 
 A module of a paper's folder that defines STUDY, or STUDIES with several, is found by itself.
 """
@@ -6,19 +6,28 @@ A module of a paper's folder that defines STUDY, or STUDIES with several, is fou
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from attsvm._utils.objects import load_module
-from attsvm.errors import Unsupported
+from attsvm._utils.version import install
+from attsvm.datasets.real import fashion_images, review_lines
+from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.study import BadStudy, Study, check_study
 
 PAPERS = ("a", "b", "c", "d", "e", "beyond")
+# What a study may need: a module, or a data set.
+MODULES = {"torch": "torch", "sklearn": "sklearn", "valence": "vaderSentiment"}
+DATA: dict[str, Callable[[], object]] = {
+    "reviews": lambda: review_lines(1),
+    "fashion": lambda: fashion_images((1, 1, 1)),
+}
 
 
 @cache
@@ -27,8 +36,9 @@ def studies() -> Mapping[str, Study]:
     found: dict[str, Study] = {}
     for paper in PAPERS:
         package = import_module(f"{__name__}.{paper}")
-        for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name):
-            found |= {s.id: s for s in _defined(import_module(f"{package.__name__}.{module.name}"))}
+        names = [module.name for module in pkgutil.iter_modules(package.__path__)]
+        given = [s for name in names for s in _defined(import_module(f"{package.__name__}.{name}"))]
+        found |= {study.id: study for study in sorted(given, key=lambda study: study.id)}
     return found
 
 
@@ -90,3 +100,21 @@ def chosen_studies(
         else:
             wanted.add(study_of(name, known).id)
     return meant if not names else [s for s in known.values() if s.id in wanted]
+
+
+def missing(needs: tuple[str, ...]) -> str:
+    """What of these is missing, in words, with the line that installs it; empty when all is here.
+
+    >>> missing(())
+    ''
+    """
+    said = []
+    for need in needs:
+        try:
+            if need in DATA:
+                DATA[need]()
+            elif find_spec(MODULES[need]) is None:
+                said.append(f"{MODULES[need]} is not here: {install('real')}")
+        except BadTokens as error:
+            said.append(str(error))
+    return "; ".join(said)

@@ -31,6 +31,8 @@ KNOWN = {
     "D.proposition-2": "fails",
     # One stage on both losses ends nearer to both solutions.
     "D.two-stage-against-one-stage": "fails",
+    # Some runs are short of the nuclear margin after 20,000 steps, and still rise.
+    "beyond.global-nuclear": "fails",
 }
 
 

@@ -6,8 +6,8 @@ from pandas import DataFrame, Series
 from scipy.stats import ttest_rel
 
 from attsvm.experiments.group import Group
-from attsvm.experiments.studies.shared.networks import difference, network_rows, networks_of
-from attsvm.experiments.studies.shared.text_networks import lift
+from attsvm.experiments.studies.shared import networks
+from attsvm.experiments.studies.shared.networks import difference, lift, measure, networks_of
 
 
 def records(method, seed, train, valid, test):
@@ -50,19 +50,20 @@ def train(run):
     return {"valid_accuracy": np.array([0.5, best]), "collapsed": np.full(2, fit["lr"] == 0.2)}
 
 
-def test_the_best_rate_of_a_method_that_does_not_collapse_is_taken():
+def test_the_best_rate_of_a_method_that_does_not_collapse_is_taken(monkeypatch):
     CALLS.clear()
+    monkeypatch.setattr(networks, "train_network", train)
     methods = {"a": {"fit": {}, "rates": [0.1, 0.2, 0.4]}, "b": {"fit": {}, "rate_of": "a"}}
     plan = {"fit": {}, "tuning": {}, "methods": methods, "tuning_seeds": [7], "first_rate": 0,
             "look": {"inputs": 1}}  # fmt: skip
-    rows = network_rows(Group((0, 1)), "a", plan, train)
+    rows = measure(Group((0, 1)), "a", plan)
     assert CALLS == [(0.1, 7, False), (0.2, 7, False), (0.4, 7, False), (0.4, 0, True),
                      (0.4, 1, True)]  # fmt: skip
     assert rows["seed"].tolist() == [0, 0, 1, 1]
     assert set(rows["rate"]) == {0.4} and set(rows["tried"]) == {3}
-    other = network_rows(Group((0,)), "b", plan, train)
+    other = measure(Group((0,)), "b", plan)
     assert set(other["rate"]) == {0.4} and set(other["tried"]) == {0}
-    later = network_rows(Group((0,)), "a", {**plan, "first_rate": 1}, train)
+    later = measure(Group((0,)), "a", {**plan, "first_rate": 1})
     assert set(later["rate"]) == {0.4} and set(later["tried"]) == {2}
 
 

@@ -4,14 +4,13 @@ import mpmath
 import numpy as np
 import pytest
 
-from attsvm.experiments.studies.a import nonlinear_head_path
-from attsvm.experiments.studies.shared import prompt_paths
+from attsvm.experiments.families import drawn
+from attsvm.experiments.studies.a import regularization_path as paths
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.solvers.solve import solve
 
 SETS = {"n": 3, "T": 5, "d": 6, "e": 3, "units": 4, "kept": 2}
-PATHS = {"n": 3, "T": 4, "d": 6}
 
 
 def dot(a, b):
@@ -40,18 +39,18 @@ def in_longer_numbers(instance, p):
 @pytest.mark.parametrize("size", [0.0, 1.0, 30.0, 500.0])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_excess_of_sets_keeps_its_digits(seed, size):
-    instance = nonlinear_head_path.draw(seed, **SETS)
-    found = solve(nonlinear_head_path.pieces(instance)[0])
+    instance = paths.draw_sets(seed, **SETS)
+    found = solve(paths.pieces(instance)[0])
     tilt = np.random.default_rng(seed).standard_normal((SETS["d"], 1))
     # The random part crosses kinks of the head, the other one saturates attention.
     x = tilt + size * np.asarray(found.require().W)
-    seen = nonlinear_head_path.task(instance).log_excess(x)
+    seen = paths.set_task(instance).log_excess(x)
     assert seen == pytest.approx(in_longer_numbers(instance, x[:, 0]), rel=1e-11, abs=1e-11)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
 def test_set_values_are_shared_and_best(seed):
-    instance = nonlinear_head_path.draw(seed, **SETS)
+    instance = paths.draw_sets(seed, **SETS)
     X = np.asarray(instance.tokens.X)
     assert (X[:, 0] == X[:, 1]).all()
     h = instance.head.value(X[None].reshape(1, -1, SETS["e"])).reshape(X.shape[:2])
@@ -63,18 +62,17 @@ def test_bounds_hold_at_every_prompt(loss):
     stream = np.random.default_rng(0)
     told = 0
     for seed in range(6):
-        drawn = prompt_paths.prompts([seed], **PATHS)
-        tokens, v = drawn.tokens[0], drawn.heads[0]
+        tokens, v = drawn((3, 4, 6), seed, queries="none")
         problem = Problem.of(tokens, Selection.best(tokens, v))
         best = solve(problem).require()
         W = np.asarray(best.W)[:, 0]
         p = stream.uniform(0, 60, (200, 1)) * (W + 0.2 * stream.standard_normal((200, len(W))))
-        worth = prompt_paths.prompt_measures(tokens, v, loss, p)
+        excess, logs = paths.above(tokens, v, loss, p)
         margins = np.array([problem.margins(x[:, None]).min() for x in p])
-        delta = prompt_paths.sure_margins(worth.excess, worth.log_excess)
+        delta = paths.sure_margins(excess, logs)
         assert (delta <= margins + 1e-9).all()
         sizes = np.linalg.norm(p, axis=1)
         cosines = p @ W / sizes / np.linalg.norm(W)
-        assert (prompt_paths.least_cosine(delta, sizes, best.lower) <= cosines + 1e-9).all()
+        assert (paths.least_cosine(delta, sizes, best.lower) <= cosines + 1e-9).all()
         told += int((delta > 0).sum())
     assert told > 100

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from attsvm.experiments.families import drawn, equal_scored
 from attsvm.experiments.studies.shared.plain_descent import (
     below_level,
     contradicting_start,
-    equal_scored,
     leading_subsets,
     least_descent_within,
     loss_and_pull,
@@ -21,7 +21,7 @@ from attsvm.experiments.studies.shared.plain_descent import (
     three_inputs,
     two_inputs,
 )
-from attsvm.experiments.studies.shared.random_instances import best_problem, drawn
+from attsvm.experiments.studies.shared.random_instances import best_problem
 from attsvm.problem.selection import Selection
 from attsvm.solvers.solve import solve
 
@@ -97,17 +97,13 @@ def test_the_second_coordinate_keeps_to_its_bound(R, lr):
     assert lr < 1 or w >= 0.2 * bound
 
 
-def test_no_bound_where_the_run_finds_the_best_tokens():
-    assert second_bound(1.0, 1 / 90) == np.inf
-
-
 def test_the_examples_are_what_their_words_say():
     tokens, v = two_inputs()
     assert np.asarray(solve(best_problem(tokens, v)).W)[:, 0] == pytest.approx([1.0, 3.0])
-    lr = 1 / smoothness(tokens, v)
     far = np.array([[6.0, 0.0], [0.0, 0.0]])
-    assert proved_end(tokens, v, far, lr) == "elsewhere"
-    assert proved_end(tokens, v, 10 * np.outer([1.0, 3.0], [1.0, 0.0]), lr) == "best"
+    assert proved_end(tokens, v, far) == "elsewhere"
+    assert second_bound(1.0, 1 / 90) == np.inf  # there the run finds the best tokens
+    assert proved_end(tokens, v, 10 * np.outer([1.0, 3.0], [1.0, 0.0])) == "best"
     tokens, v = three_inputs()
     assert tokens.scores(v).tolist() == [[2.0, 0.0], [0.5, 0.0], [0.125, 0.0]]
     assert (best_problem(tokens, v).margins(pulled(tokens, v, np.zeros((3, 3)))) > 0.03).all()
@@ -133,10 +129,7 @@ def test_a_contradicting_start_follows_a_leading_subset():
         cosines = [np.vdot(start, a) / np.linalg.norm(start) / np.linalg.norm(a) for a in rows]
         assert max(cosines) == pytest.approx(1.0)
     assert found >= 1
-
-
-def test_one_input_has_no_subset_that_leads():
-    assert leading_subsets(*equal_scored((1, 4, 3), 0)) == []
+    assert leading_subsets(*equal_scored((1, 4, 3), 0)) == []  # one input has none
 
 
 def test_descent_along_the_solution_is_at_least_its_bound():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attsvm.experiments.studies.d.figure_2 import CURVES, PUBLISHED, published
+from attsvm.experiments.studies.d.stages import PUBLISHED, QUANTITIES, published_figure
 from attsvm.experiments.studies.shared import sentence_runs as shared
 from attsvm.experiments.study import EXAMPLE
 from attsvm.experiments.table import as_frame, check_columns
@@ -60,7 +60,9 @@ def test_a_closed_set_and_its_solutions():
 
 
 def test_published_points_stand_at_their_steps():
-    assert published({"quantity": CURVES["W_ov"][2], "x": 900.0}) == 40.3
-    assert published({"quantity": CURVES["W_kq"][0], "x": 0.0}) == 1.0
-    assert published({"quantity": CURVES["W_kq"][0], "x": 100.0}) == 9.3 / PUBLISHED[0, 4]
-    assert np.isnan(published({"quantity": CURVES["W_kq"][1], "x": 10.0}))
+    assert published_figure({"quantity": QUANTITIES["W_ov"][2], "x": 900.0}) == 40.3
+    assert published_figure({"quantity": QUANTITIES["W_kq"][0], "x": 0.0}) == 1.0
+    assert (
+        published_figure({"quantity": QUANTITIES["W_kq"][0], "x": 100.0}) == 9.3 / PUBLISHED[0, 4]
+    )
+    assert np.isnan(published_figure({"quantity": QUANTITIES["W_kq"][1], "x": 10.0}))

@@ -6,10 +6,10 @@ import pytest
 from attsvm import Sentences, proof_of_convergence, train
 from attsvm.datasets.sentences import closed, paper_example, realizable, unconfused
 from attsvm.experiments.group import selected_by
-from attsvm.experiments.studies.a.loss_transients import limit_lead
-from attsvm.experiments.studies.b.multi_token import instances, off_sum, problems
-from attsvm.experiments.studies.beyond.basins_by_proof import StartPlane, limit_room
-from attsvm.experiments.studies.d.generalization_on_unseen import mixed
+from attsvm.experiments.studies.a.published_examples import limit_lead
+from attsvm.experiments.studies.b.several_tokens import instance, off_sum, problems, stacked
+from attsvm.experiments.studies.beyond.proofs import StartPlane, limit_room
+from attsvm.experiments.studies.d.stages import mixed
 from attsvm.experiments.studies.shared.published import factored_run, plain_run, published_stack
 from attsvm.experiments.studies.shared.random_instances import attention
 from attsvm.experiments.studies.shared.sentence_runs import inside
@@ -43,18 +43,19 @@ def test_published_loops_begin_as_exact_runs_do():
 
 
 def test_published_loop_reads_a_relu_head_as_exact_runs_do():
-    _, tokens, head = instances("relu-v", 4, range(2))
+    made = [instance("relu-v", 4, seed) for seed in range(2)]
+    tokens, head = [one for one, _ in made], stacked("relu-v", [V for _, V in made])
     path = train(tokens, head=head, lr=0.1, steps=20)
     plain = plain_run(tokens, head, np.zeros((2, 4, 4)), lr=0.1, marks=np.array([20]), eps=0.0)
     assert np.allclose(plain[-1], path.weights["W"][-1], atol=1e-10)
 
 
 def test_both_fits_are_one_where_the_ratios_are_the_runs_own():
-    _, tokens, _ = instances("quadratic", 4, range(20))
+    tokens, _ = instance("quadratic", 4, 0)
     W = 3 * np.random.default_rng(0).standard_normal((4, 4))
-    s = attention(tokens[0], W)
+    s = attention(tokens, W)
     kept = np.array([[True, True, False, False]] * 3)
-    found = {k: front.solve(p).W for k, p in problems(tokens[0], kept, s).items()}
+    found = {k: front.solve(p).W for k, p in problems(tokens, kept, s).items()}
     # The finite part is the projection of W on the span of the ties.
     assert abs(np.vdot(W, found["finite"]) - np.vdot(found["finite"], found["finite"])) < 1e-9
     least, best = off_sum(W, found["finite"], found["direction"])

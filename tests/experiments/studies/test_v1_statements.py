@@ -5,13 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from attsvm.experiments.families import drawn
 from attsvm.experiments.statements.losses import best_attention
-from attsvm.experiments.studies.b.all_tight_against_dimension import derived
 from attsvm.experiments.studies.b.local_if_and_only_if import cone_as_stated
-from attsvm.experiments.studies.b.local_path import least_in_cone, orders_of
-from attsvm.experiments.studies.b.separability_against_dimension import sharper
+from attsvm.experiments.studies.b.regularization_path import Orders, least_in_cone
+from attsvm.experiments.studies.b.solutions import derived, sharper
 from attsvm.experiments.studies.shared.plain_descent import smoothness
-from attsvm.experiments.studies.shared.random_instances import drawn
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
@@ -25,7 +24,7 @@ def test_constants_of_the_stated_cone_on_a_line():
     # Θ = A = 1; the second token is tight and the third has margin 2, so that δ = 1/2.
     assert cone.mu == pytest.approx(1 / 32)
     assert cone.radius == pytest.approx(2 * np.log(64 * 3 * 2))
-    W = cone.edge()
+    W = cone.starts
     assert np.linalg.norm(W, axis=(1, 2)) == pytest.approx(cone.radius)
     assert W[:, 0, 0] / cone.radius == pytest.approx(1 - 1 / 32)
     # ‖X‖ = √2 and ‖v‖ = ‖z‖ = 1.
@@ -50,14 +49,14 @@ def depth_by_loops(orders, W):
 @pytest.mark.parametrize("alpha", [(0, 0), (1, 0), (2, 3)])
 def test_depth_is_the_min_max_min(alpha):
     tokens, v = drawn([2, 4, 3], 1)
-    orders = orders_of(tokens, v, np.array(alpha))
+    orders = Orders.of(tokens, v, np.array(alpha))
     for W in np.random.default_rng(0).standard_normal((20, 3, 3)):
         assert orders.depth(W) == pytest.approx(depth_by_loops(orders, W))
 
 
 def test_no_point_of_the_cone_is_shorter_and_low_losses_need_large_margins():
     tokens, v = drawn([2, 4, 3], 0)
-    orders, epsilon = orders_of(tokens, v, np.array([0, 0])), 0.1
+    orders, epsilon = Orders.of(tokens, v, np.array([0, 0])), 0.1
     ways = {t: least_in_cone(orders, t, epsilon, "frobenius") for t in orders.choices()}
     choice, least = min(ways.items(), key=lambda way: way[1])
     V = np.asarray(solve(orders.problem(choice, epsilon * least)).W)
@@ -79,7 +78,7 @@ def test_no_point_of_the_cone_is_shorter_and_low_losses_need_large_margins():
 
 def test_an_empty_cone_has_no_least_norm():
     tokens, v = drawn([2, 4, 3], 0)
-    orders = orders_of(tokens, v, np.array([0, 0]))
+    orders = Orders.of(tokens, v, np.array([0, 0]))
     keys = np.asarray(tokens.keys)
     # No W of norm 1 can part two tokens by more than the longest difference times the query.
     most = max(

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from attsvm.datasets.instances import contextual_arrays
-from attsvm.experiments.group import Drawn, Group, Parts, cosine, selected_by, share_among, thinned
-from attsvm.experiments.studies.shared.prompt_paths import unsettled
+from attsvm.experiments.group import Drawn, Group, cosine, gaps_of, share_among
+from attsvm.experiments.studies.a.regularization_path import unsettled
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, equals
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.landscape import initial_gradient_condition
@@ -39,43 +39,33 @@ def family(
     return Drawn(tokens, np.stack(heads), about=about)
 
 
-def measure(group: Group, records: int) -> Parts:
-    """A row for each instance and record of normalized descent from zero.
+def measure(group: Group) -> dict[str, Any]:
+    """Where normalized descent from zero ends.
 
     standing: whether all best tokens are the relevant ones; separable; unsettled: neither solved
     nor proved infeasible; led: whether the gradient at zero prefers the best tokens; right: whether
     all best tokens are selected; cosine; clean, flipped: shares of the inputs of either kind that
     select their relevant token (nan: none).
     """
-    path, about = group.path, group.drawn.about
-    places = thinned(path.steps, records)
-    found, W = group.solved(group.best), path.matrices()[places]
-    parts = []
-    for b, (tokens, v, c) in enumerate(zip(group.tokens, group.heads, found, strict=True)):
-        chosen = np.array([selected_by(tokens, M) for M in W[:, b]])
-        kept, flipped = chosen == about["relevant"][b], about["flipped"][b]
-        parts.append({
-            "seed": group.seeds[b],
-            "step": path.steps[places],
-            "standing": (group.best[b] == about["relevant"][b]).all(),
-            "separable": c.W is not None,
-            "unsettled": unsettled(c),
-            "led": initial_gradient_condition(tokens, v).sign > 0,
-            "gap": float(c.gap) if c.W is not None else np.nan,
-            "right": (chosen == group.best[b]).all(axis=1),
-            "cosine": np.array([cosine(M, c) for M in W[:, b]]),
-            "clean": share_among(kept, ~flipped),
-            "flipped": share_among(kept, flipped),
-        })  # fmt: skip
-    return parts
+    about, found = group.drawn.about, group.solved(group.best)
+    kept, pairs = group.selected == about["relevant"], zip(group.tokens, group.heads, strict=True)
+    return {
+        "standing": (group.best == about["relevant"]).all(axis=1),
+        "separable": np.array([c.W is not None for c in found]),
+        "unsettled": np.array([unsettled(c) for c in found]),
+        "led": np.array([initial_gradient_condition(t, v).sign > 0 for t, v in pairs]),
+        "gap": gaps_of(found),
+        "right": (group.selected == group.best).all(axis=1),
+        "cosine": np.array([cosine(M, c) for M, c in zip(group.ends, found, strict=True)]),
+        "clean": share_among(kept, ~about["flipped"]),
+        "flipped": share_among(kept, about["flipped"]),
+    }
 
 
 def checks(table: Table, thresholds: Any) -> Checks:
     """Clean settings are judged inside the premises; the noisy ones are drawn."""
-    ends = table[table.step == table.step.max()]
-    counts = []
-    judged = 0
-    for form, rows in ends.groupby("form", sort=False):
+    counts, judged = [], 0
+    for form, rows in table.groupby("form", sort=False):
         title = FORMS[form]
         premise = rows[rows.standing & rows.separable & (rows.flips == 0)]
         led, reached = premise[premise.led], premise[premise.right]
@@ -91,8 +81,7 @@ def checks(table: Table, thresholds: Any) -> Checks:
             reached.cosine.min() if len(reached) else np.inf,
             0.999,
         )
-    unknown = int(ends.unsettled.sum())
-    yield equals("problems neither solved nor proved infeasible", unknown, 0)
+    yield equals("problems neither solved nor proved infeasible", table.unsettled.sum(), 0)
     yield Premises(
         judged,
         "clean labels, best tokens relevant and separable; led: the gradient at zero prefers all "
@@ -115,7 +104,7 @@ STUDY = Study(
         "form model": [("prompt", "prompt"), ("given", "weight"), ("first", "weight")],
         "noise flips": [(0.25, 0.0), (0.5, 0.0), (1.0, 0.0), (1.5, 0.0), (0.5, 0.1), (0.5, 0.2)],
     },
-    run={"n": 12, "T": 6, "d": 12, "contexts": 3, "lr": 0.1, "steps": 40_000, "records": 16},
+    run={"n": 12, "T": 6, "d": 12, "contexts": 3, "lr": 0.1, "steps": 40_000},
     seeds=10,
     measure=measure,
     checks=checks,
@@ -127,7 +116,6 @@ STUDY = Study(
     },
     figure={
         "kind": "curves",
-        "where": lambda t: t.step == t.step.max(),
         "x": "noise",
         "value": {"clean": "right label", "flipped": "flipped label"},
         "lines": "form",

@@ -8,7 +8,6 @@ import numpy as np
 
 from attsvm.experiments.group import Group, Parts, cosine
 from attsvm.experiments.studies.shared.local_cones import cone_runs
-from attsvm.experiments.studies.shared.prompt_paths import prompts
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, equals
 
 
@@ -18,17 +17,16 @@ def measure(group: Group) -> Parts:
     draws = [np.random.default_rng([*group.tokens[0].X.shape, seed, 7]) for seed in group.seeds]
     runs = cone_runs(group, draws, model="prompt", margin=1000.0)
     counts = np.bincount([run.place for run in runs])
-    rows = [
+    return [
         {
             "seed": group.seeds[run.place],
             "feasible": counts[run.place],
-            "away": max(1 - cosine(run.W[-1][:, None], run.best), 1e-16),
+            "away": max(1 - cosine(run.W[-1], run.best), 1e-16),
             **run.about,
             **run.end,
         }
         for run in runs
     ]
-    return rows
 
 
 def checks(table: Table, thresholds: Any) -> Checks:
@@ -63,9 +61,9 @@ STUDY = Study(
     "stays is paper B's Theorem 7 (v1) with one common query; cone and radius are derived here "
     "from the slack of the better-scoring tokens. The converse is Theorem 4 of this paper, read "
     "where B cites it (v1, p. 12), on regularization paths; ours is on descent.",
-    family=prompts,
+    family="sphere",
     grid={"n T d": [(2, 4, 4), (3, 3, 5)]},
-    run={"steps": 5000},
+    run={"steps": 5000, "queries": "none"},
     seeds=20,
     group=5,
     measure=measure,

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.experiments.studies.shared.image_networks import QUICK, STUDIED
-from attsvm.experiments.studies.shared.networks import CURVES, premises
+from attsvm.experiments.studies.shared.networks import CURVES, ON_IMAGES, QUICK_IMAGES, premises
 from attsvm.experiments.study import Checks, Note, Study, Table, at_least, at_most
 
 # Records that are compared: the start, the quarters and the end of training.
@@ -51,7 +50,7 @@ STUDY = Study(
     statement="As a vision transformer trains, the norm of its attention weights grows and its "
     "attention, even at the start, sparsifies from quarter to quarter of the training.",
     checks=checks,
-    quick={"run": {"plan": QUICK}, "seeds": 2},
+    quick={"run": {"plan": QUICK_IMAGES}, "seeds": 2},
     figure={
         **CURVES,
         "value": ["spread", "size"],
@@ -64,5 +63,5 @@ STUDY = Study(
     "all heads and layers.",
     theorem="slides",
     size="12 of 400 epochs; a smaller network, other images",
-    **STUDIED,
+    **ON_IMAGES,
 )

@@ -12,37 +12,28 @@ beats a tight one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate
-from attsvm.experiments.group import Group, Parts, cosine
-from attsvm.experiments.studies.shared.local_cones import ConeRun, cone_runs
-from attsvm.experiments.studies.shared.plain_descent import proved_end, smoothness
+from attsvm.experiments.group import Group, Parts, cosines
+from attsvm.experiments.studies.shared.local_cones import ConeRun, cone_runs, selects
+from attsvm.experiments.studies.shared.plain_descent import proved_end
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_most, equals
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.convergence.prover import prover
 from attsvm.theory.optima import score_gaps
 
 
-@dataclass(frozen=True, eq=False)
-class StatedCone:
-    """μ and R of one selection, W^mm (d, dq), and the starts (e, d, dq) on the cone's edge."""
+class StatedCone(NamedTuple):
+    """μ and R of one selection, and starts (e, d, dq) of norm R on the edge of the cone."""
 
     mu: float
     radius: float
-    best: Floats
-    toward: Floats
-
-    def edge(self) -> Floats:
-        """Starts (e, d, dq) of norm R on the edge of the cone."""
-        c = 1 - self.mu
-        unit = self.best / np.linalg.norm(self.best)
-        return self.radius * (c * unit + np.sqrt(1 - c * c) * self.toward)
+    starts: Floats
 
 
 def cone_as_stated(
@@ -52,10 +43,8 @@ def cone_as_stated(
 
     The first starts lean to the better-scoring tokens, one each, the others anywhere.
     """
-    if best.W is None:
-        return None
     rows, tight = best.problem.rows, best.tight.tight
-    if not all(tight[rows[:, 0] == i].any() for i in range(tokens.n)):
+    if best.W is None or not all(tight[rows[:, 0] == i].any() for i in range(tokens.n)):
         return None
     gaps = score_gaps(tokens, alpha, v)[0][rows[:, 0], rows[:, 2]]
     scores, W = tokens.scores(v), np.asarray(best.W)
@@ -67,75 +56,62 @@ def cone_as_stated(
     A = float(sizes.max()) * norm
     widest = float((scores.max(axis=1) - scores.min(axis=1)).max())
     ratio = 64 * tokens.T * widest * A / float(gaps[tight].min())
+    mu = 0.125 * (min(0.5, delta) / A) ** 2
+    radius = max(2.0, 1 / delta) * norm * float(np.log(ratio))
     better = np.flatnonzero(gaps < 0)[:edges]
-    draw = np.random.default_rng(seed)
-    toward = draw.standard_normal((edges, *W.shape))
+    toward = np.random.default_rng(seed).standard_normal((edges, *W.shape))
     D, z = best.problem.differences(better), best.problem.queries[best.problem.query[better]]
     toward[: len(better)] = -np.einsum("ki,kj->kij", D, z)
     toward -= np.einsum("eij,ij->e", toward, W)[:, None, None] * W / norm**2
     toward /= np.linalg.norm(toward, axis=(1, 2), keepdims=True)
-    return StatedCone(
-        0.125 * (min(0.5, delta) / A) ** 2,
-        max(2.0, 1 / delta) * norm * float(np.log(ratio)),
-        W,
-        toward,
-    )
+    turned = (1 - mu) * W / norm + np.sqrt(1 - (1 - mu) ** 2) * toward
+    return StatedCone(mu, radius, radius * turned)
 
 
 def measure(group: Group, edges: int, stated_steps: int, stated_lr: float = 0.05) -> Parts:
     """Normalized descent from near the certified direction of every feasible selection.
 
-    Rows "selection" are of one run each, stated: whether v1 has a cone for it. Rows "record" are
-    1 − cosine at a step. Rows "edge" are of one start each on the edge of v1's cone: whether it is
-    proved to converge (first), its end is (late) or its tokens are kept.
+    Rows "record" are of one step of a run each, stated: whether v1 has a cone for the selection.
+    Rows "edge" are of one start each on the edge of v1's cone: whether it is proved to converge
+    (first), its end is (late) or its tokens are kept.
     """
-    draws = [np.random.default_rng([group.run["start"], seed]) for seed in group.seeds]
-    runs = cone_runs(group, draws, model="weight", margin=100.0, records=40)
-    rows: list[dict[str, Any]] = []
-    stated: list[tuple[ConeRun, StatedCone]] = []
-    for run in runs:
-        base = {"seed": group.seeds[run.place], **run.about}
+    start = group.run["start"]
+    draws = [np.random.default_rng([start, seed]) for seed in group.seeds]
+    parts, stated = [], list[tuple[ConeRun, Floats]]()
+    for run in cone_runs(group, draws, model="weight", margin=100.0, records=40):
+        t, v = group.tokens[run.place], group.heads[run.place]
         known = None
         if run.local is True:
-            known = cone_as_stated(
-                *run.pair, run.alpha, run.best, edges=edges, seed=group.run["start"]
-            )
-        stated += [] if known is None else [(run, known)]
-        rows.append({**base, "row": "selection", "stated": known is not None, **run.end})
-        rows += [{**base, "row": "record", "step": step,
-                  "away": max(1 - cosine(M, run.best), 1e-9)}
-                 for step, M in zip(run.steps, run.W, strict=True)]  # fmt: skip
-    return rows + _edge_rows(group, stated, edges, lr=stated_lr, steps=stated_steps)
-
-
-def _edge_rows(
-    group: Group, stated: list[tuple[ConeRun, StatedCone]], edges: int, *, lr: float, steps: int
-) -> Parts:
-    """Normalized descent from starts on the edges of v1's cones."""
+            known = cone_as_stated(t, v, run.alpha, run.best, edges=edges, seed=start)
+        stated += [] if known is None else [(run, known.starts)]
+        parts.append({
+            "seed": group.seeds[run.place], **run.about, **run.end, "row": "record",
+            "stated": known is not None, "step": run.steps,
+            "away": np.maximum(1 - cosines(run.W, run.best), 1e-9),
+        })  # fmt: skip
     if not stated:
-        return []
+        return parts
+    places = [run.place for run, _ in stated for _ in range(edges)]
     path = train(
-        [run.pair[0] for run, _ in stated for _ in range(edges)],
-        head=np.repeat(np.stack([run.pair[1] for run, _ in stated]), edges, axis=0),
-        lr=lr, steps=steps, init={"W": np.concatenate([c.edge() for _, c in stated])},
+        [group.tokens[b] for b in places], head=group.heads[places], lr=stated_lr,
+        steps=stated_steps, init={"W": np.concatenate([starts for _, starts in stated])},
     )  # fmt: skip
-    rows, ends = [], iter(path.weights["W"][-1])
-    for run, known in stated:
-        tokens, v = run.pair
-        plain, late = 1 / smoothness(tokens, v), prover(tokens, head=v, optimizer="ngd", lr=lr)
-        for start, W in zip(known.edge(), ends, strict=False):
-            rows.append({
-                "seed": group.seeds[run.place], **run.about, "row": "edge",
-                "kept": run.selects(W),
-                "first": proved_end(tokens, v, start, plain, best=run.alpha) == "best",
-                "late": late.prove(W, explain=False).proved,
-            })  # fmt: skip
-    return rows
+    ends = np.split(path.weights["W"][-1], len(stated))
+    for (run, starts), W in zip(stated, ends, strict=True):
+        t, v = group.tokens[run.place], group.heads[run.place]
+        late = prover(t, head=v, optimizer="ngd", lr=stated_lr)
+        parts.append({
+            "seed": group.seeds[run.place], **run.about, "row": "edge",
+            "kept": selects(t, W, run.alpha),
+            "first": [proved_end(t, v, x, best=run.alpha) == "best" for x in starts],
+            "late": [late.prove(x, explain=False).proved for x in W],
+        })  # fmt: skip
+    return parts
 
 
 def checks(table: Table, thresholds: Any) -> Checks:
     """Locally optimal selections are kept in direction; all others are left."""
-    runs = table[table.row == "selection"]
+    runs = table[table.row == "record"].drop_duplicates(["seed", "selection"])
     yes, no = runs[runs.local == "yes"], runs[runs.local == "no"]
     # The starts are those of the cones, to the rounding of the solutions.
     yield at_most("largest ‖W(0)/R − W^mm‖ over the tilt", runs.off.max(), 1.001)

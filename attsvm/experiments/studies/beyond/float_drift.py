@@ -8,8 +8,8 @@ import numpy as np
 
 from attsvm.api import train
 from attsvm.experiments.group import Group, Parts, cosine, thinned
-from attsvm.experiments.studies.shared.attending_runs import selected_problems, uniform_starts
 from attsvm.experiments.studies.shared.published import EPS, plain_run, published_family
+from attsvm.experiments.studies.shared.random_instances import selected_problems, uniform_starts
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most
 from attsvm.solvers.solve_many import solve_many
 from attsvm.theory.measures import correlation

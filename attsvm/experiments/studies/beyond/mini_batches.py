@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attsvm.experiments.studies.shared.mini_batches import SCALES
+from attsvm.experiments.measures import SCALES
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most, mostly
 
 

@@ -1,4 +1,4 @@
-"""C: mirror descent on attention and decoder together: each meets its own ℓp problem."""
+"""C: regularization paths in ℓp balls, and attention and decoder trained together."""
 
 from __future__ import annotations
 
@@ -9,8 +9,18 @@ from typing import Any
 import numpy as np
 
 from attsvm.api import train
-from attsvm.experiments.group import Group, Parts, cosine, selected_by, share, thinned
-from attsvm.experiments.studies.shared.mirror_runs import divergence, norm_name
+from attsvm.experiments.group import (
+    Group,
+    Parts,
+    cosines,
+    divergence,
+    evaluate_at,
+    norm_name,
+    selected_by,
+    share,
+    thinned,
+)
+from attsvm.experiments.studies.shared.published import published_family
 from attsvm.experiments.studies.shared.random_instances import attention
 from attsvm.experiments.study import Checks, Note, Premises, Study, Table, at_least, at_most, equals
 from attsvm.norms import norm_of
@@ -20,7 +30,114 @@ from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
 from attsvm.solvers.solve_sets import support_inputs
 from attsvm.theory.landscape import label_margin_constant
+from attsvm.theory.regularization_path.excess import Excess
 from attsvm.theory.regularization_path.paths import regpath
+from attsvm.training.losses import loss_of
+
+# ---------------------------------------------------------------- ℓp balls
+
+# Of the exponent whose ball has the sharpest corners one instance in six, two radii and one start.
+FEW = "1.1"
+
+
+def measure_path(group: Group, p: str, multiples: list[float], starts: int) -> Parts:
+    """The path of every instance, at radii that are multiples of the least norm.
+
+    right: the best tokens are selected; residual: of stationarity in the ball; size: ‖W‖/R − 1;
+    gain: log of the excess loss at the certified direction over that at W. A problem without a
+    solution has one row.
+    """
+    few = p == FEW
+    chosen = np.array([seed % 6 == 1 or not few for seed in group.seeds])
+    best = group.solved(group.best, norm_name(p), where=chosen)
+    rows: list[dict[str, Any]] = []
+    for b in np.flatnonzero(chosen):
+        about = {"seed": group.seeds[b], "gap": float(best[b].gap)}
+        about |= {"separable": best[b].W is not None, "right": False}
+        if best[b].W is None:
+            rows.append(about)
+            continue
+        tokens, v = group.tokens[b], group.heads[b]
+        reach = np.array(multiples[-2:] if few else multiples)
+        path = regpath(tokens, norm=norm_name(p), head=v, radii=float(best[b].upper) * reach,
+                       starts=1 if few else starts)  # fmt: skip
+        excess = Excess.over(tokens, group.best[b], v, loss_of("logistic"))
+        known = evaluate_at(tokens, v, reach[:, None, None] * np.asarray(best[b].W)).logs
+        rows.append({
+            **about,
+            "multiple": reach,
+            "right": (selected_by(tokens, path.weights["W"]) == group.best[b]).all(axis=1),
+            "cosine": path.correlation,
+            "share": path.share,
+            "residual": path.residual,
+            "size": path.size / path.radii - 1,
+            "gain": np.array([excess(logs).log for logs in known]) - path.log_excess,
+        })  # fmt: skip
+    return rows
+
+
+def checks_path(table: Table, thresholds: Any) -> Checks:
+    """Stationary points of the ball, no worse than the certified direction, ending in it."""
+    sure = table[table.separable]
+    for p, rows in sure.groupby("p", sort=False):
+        runs = rows.groupby("seed")
+        first, end = runs.head(1).set_index("seed"), runs.tail(1).set_index("seed")
+        yield equals(f"p = {p}: paths that select the best tokens", end.right.sum(), len(end))
+        yield at_least(f"p = {p}: least cosine at the last radius", end.cosine.min(skipna=False),
+                       thresholds["cosine"])  # fmt: skip
+        yield at_least(f"p = {p}: least margin share at the last radius",
+                       end.share.min(skipna=False), thresholds["share"])  # fmt: skip
+        yield at_least(f"p = {p}: least gain in margin share, first to last radius",
+                       (end.share - first.share).min(skipna=False), 0.0)  # fmt: skip
+        yield at_most(f"p = {p}: largest stationarity residual in the ball",
+                      rows.residual.max(skipna=False), 1e-6)  # fmt: skip
+        yield at_most(f"p = {p}: largest | ‖W‖/R − 1 |", rows["size"].abs().max(skipna=False), 1e-9)
+        yield at_least(f"p = {p}: least log gain in excess loss over the certified direction",
+                       rows.gain.min(skipna=False), -1e-9)  # fmt: skip
+    judged, total = (rows.groupby("p").seed.nunique().sum() for rows in (sure, table))
+    yield Premises(int(judged), f"{judged} of {total} separable for the best tokens")
+
+
+STUDY_BALL = Study(
+    id="C.mirror-path",
+    title="ℓp regularization path",
+    kind="theorem",
+    source="paper",
+    statement="The minimiser of the loss over ‖W‖_p ≤ R, divided by R, tends to the normalized ℓp "
+    "solution at the best tokens as R grows. This is paper B's theorem for any norm, with the ℓp "
+    "norm.",
+    family=published_family,
+    grid={"p": [FEW, "1.75", "2", "3"]},
+    run={"multiples": [1.0, 3.0, 10.0, 30.0, 100.0, 1000.0], "starts": 2},
+    seeds=6,
+    first=1,
+    group=2,
+    measure=measure_path,
+    checks=checks_path,
+    gap=1e-6,
+    thresholds={"cosine": 0.999, "share": 0.99},
+    quick={
+        "seeds": 2,
+        "grid": {"p": ["1.75", "2", "3"]},
+        "run": {"multiples": [1.0, 30.0, 1000.0], "starts": 1},
+    },
+    figure={
+        "kind": "curves",
+        "x": "multiple",
+        "value": {"1 - cosine": "direction", "1 - share": "margin"},
+        "apart": True,
+        "lines": "p",
+        "where": {"separable": True},
+        "log": "xy",
+        "xlabel": "R / least norm",
+        "ylabel": "1 − cosine, 1 − certified margin share",
+    },
+    reference="tarzanagh2023svm",
+    theorem="B v1, Theorem 9",
+)
+
+
+# ---------------------------------------------------------------- attention and decoder
 
 # The published instance: two inputs of three tokens in the plane.
 X = [[[-2.7, 1.2], [1.4, 2.1], [1.3, -0.1]], [[0.4, -2.2], [-1.1, -0.4], [0.9, 0.1]]]
@@ -41,11 +158,11 @@ def problems(alpha: Sequence[int]) -> dict[str, Problem]:
     return {"W": Problem.of(tokens, keep), "v": Problem.of_labels(tokens, keep)}
 
 
-def measure(group: Group, p: str, lr: float, steps: int) -> Parts:
+def measure_joint(group: Group, p: str, lr: float, steps: int) -> Parts:
     """The run of one exponent from W = 0, v = 0, by record after the start.
 
-    right: inputs that select the published token; W_to_q, v_to_q: divergences from the solutions
-    of exponent q at the tokens of the end; cosine_W, cosine_v: with those of the run's exponent;
+    right: inputs that select the published token; W_to_q: divergences from the solutions of
+    exponent q at the tokens of the end; cosine_W, cosine_v: with those of the run's exponent;
     attention on the published tokens and probability of the label, means; supported: all inputs
     support the decoder.
     """
@@ -64,19 +181,19 @@ def measure(group: Group, p: str, lr: float, steps: int) -> Parts:
     columns: dict[str, Any] = {
         "seed": group.seeds[0],
         "step": path.steps[places],
-        "right": np.array([(selected_by(tokens, M) == ALPHA[p]).sum() for M in W]),
+        "right": (selected_by(tokens, W) == ALPHA[p]).sum(axis=1),
         "attention": s[:, np.arange(tokens.n), ALPHA[p]].mean(axis=1),
         "probability": (1 / (1 + np.exp(-f))).mean(axis=1),
         "supported": bool(support.all()),
+        "cosine_W": cosines(W, best["W"][p]),
+        "cosine_v": cosines(v, best["v"][p]),
         "gap": max(float(c.gap) for part in best.values() for c in part.values()),
     }
-    for part, moved in (("W", W), ("v", v[:, :, None])):
-        columns[f"cosine_{part}"] = np.array([cosine(M, best[part][p]) for M in moved])
-        columns |= {f"{part}_to_{q}": divergence(moved, c, p) for q, c in best[part].items()}
+    columns |= {f"W_to_{q}": divergence(W, c, p) for q, c in best["W"].items()}
     return [columns]
 
 
-def checks(table: Table, thresholds: Any) -> Checks:
+def checks_joint(table: Table, thresholds: Any) -> Checks:
     """The published tokens; W and v at their solutions, W nearest to that of its own exponent.
 
     Two support inputs fix v in the plane, so its solutions of all exponents are the same.
@@ -98,7 +215,7 @@ def checks(table: Table, thresholds: Any) -> Checks:
     )
 
 
-RUN = Study(
+STUDY_JOINT = Study(
     id="C.joint-mirror",
     title="Mirror descent on attention and decoder together",
     kind="figure",
@@ -108,8 +225,8 @@ RUN = Study(
     "the directions of the ℓp attention problem and of the ℓp margin problem of the labels.",
     grid={"p steps": [("1.75", 1500), ("2", 2000), ("3", 20_000)]},
     run={"lr": 0.1},
-    measure=measure,
-    checks=checks,
+    measure=measure_joint,
+    checks=checks_joint,
     gap=1e-8,
     # A run from zero grows slowest at p = 3, to about √(ηt) = 45. Logits off by about 1, the logs
     # of the weights' ratios, leave 1/45 across: 1 − cosine of 2.5e-4; four times that is allowed.
@@ -136,7 +253,9 @@ RUN = Study(
 )
 
 
-def measure_path(group: Group, p: str, radii: list[float], power: float, starts: int) -> Parts:
+def measure_joint_path(
+    group: Group, p: str, radii: list[float], power: float, starts: int
+) -> Parts:
     """The path of one exponent at the tokens of the largest label margin, by radius of W.
 
     cosine_, share_: of W and v with their certified solutions; size_: norms over the radii;
@@ -157,22 +276,20 @@ def measure_path(group: Group, p: str, radii: list[float], power: float, starts:
     columns: dict[str, Any] = {
         "seed": group.seeds[0],
         "radius": np.array(radii),
-        "right": np.array([
-            (selected_by(tokens, M) == keep.indices).sum() for M in path.weights["W"]
-        ]),
+        "right": (selected_by(tokens, path.weights["W"]) == keep.indices).sum(axis=1),
         "inside": inside,
         "gap": max(float(c.gap) for c in best.values()),
     }  # fmt: skip
     matrices = {"W": path.weights["W"], "v": path.weights["v"][..., None]}
     sizes = {"W": np.array(radii), "v": np.array(radii) ** power}
     for part, given in matrices.items():
-        columns[f"cosine_{part}"] = np.array([cosine(M, best[part]) for M in given])
+        columns[f"cosine_{part}"] = cosines(given, best[part])
         columns[f"share_{part}"] = np.array([share(M, best[part]) for M in given])
         columns[f"size_{part}"] = np.array([float(norm.value(M)) for M in given]) / sizes[part]
     return [columns]
 
 
-def checks_path(table: Table, thresholds: Any) -> Checks:
+def checks_joint_path(table: Table, thresholds: Any) -> Checks:
     """At the last radius W and v are at their certified directions, on the edge of their balls."""
     inside = 0
     for p, rows in table.groupby("p", sort=False):
@@ -198,13 +315,13 @@ def checks_path(table: Table, thresholds: Any) -> Checks:
     )
     if inside < count:
         yield Note(
-            "outside the premises are the exponents whose decoder some input does not support, "
+            "Outside the premises are the exponents whose decoder some input does not support, "
             "such as p = 1.1: the general form has a relaxed problem there, and with r = √R the "
-            "path ends at the unrelaxed one all the same"
+            "path ends at the unrelaxed one all the same."
         )
 
 
-STUDY_PATH = Study(
+STUDY_JOINT_PATH = Study(
     id="C.joint-mirror-path",
     title="Joint ℓp regularization path",
     kind="theorem",
@@ -215,8 +332,8 @@ STUDY_PATH = Study(
     # The exponents of the published joint runs, and that of its runs on real data.
     grid={"p": ["1.1", *EXPONENTS]},
     run={"radii": [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0], "power": 0.5, "starts": 3},
-    measure=measure_path,
-    checks=checks_path,
+    measure=measure_joint_path,
+    checks=checks_joint_path,
     gap=1e-6,
     thresholds={"cosine": 0.999, "share": 0.99},
     quick={"run": {"radii": [1.0, 30.0, 1000.0], "starts": 1}},
@@ -233,4 +350,4 @@ STUDY_PATH = Study(
     published=True,
 )
 
-STUDIES = (RUN, STUDY_PATH)
+STUDIES = (STUDY_BALL, STUDY_JOINT, STUDY_JOINT_PATH)

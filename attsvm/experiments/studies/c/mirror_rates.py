@@ -13,8 +13,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
-from attsvm.experiments.group import Group, Parts, evaluate_at, thinned
-from attsvm.experiments.studies.shared.mirror_runs import divergence, norm_name
+from attsvm.experiments.group import Group, Parts, divergence, evaluate_at, norm_name, thinned
 from attsvm.experiments.studies.shared.published import published_family
 from attsvm.experiments.study import Check, Checks, Note, Premises, Study, Table, at_least, at_most
 from attsvm.norms import Norm, norm_of
@@ -154,7 +153,7 @@ def checks(table: Table, thresholds: Any) -> Checks:
         gap,
     )
     if unread:
-        yield Note(f"no law can be read off the runs of p = {', '.join(unread)}")
+        yield Note(f"No law can be read off the runs of p = {', '.join(unread)}.")
     elif all(check.met is not False for check in found) and gap <= 1e-6:
         yield Note(_FASTER)
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.datasets.real import labelled_reviews
-from attsvm.experiments.group import Drawn, Group, cosine, gaps_of
-from attsvm.experiments.studies.shared.mirror_runs import norm_name
+from attsvm.experiments.group import Drawn, Group, cosine, gaps_of, norm_name
 from attsvm.experiments.study import Checks, Premises, Study, Table, at_least, at_most
 from attsvm.problem.tokens import Tokens
 

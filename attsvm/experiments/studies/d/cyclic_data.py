@@ -87,14 +87,13 @@ def checks(table: Table, thresholds: Any) -> Checks:
     sets, inside = every.drop_duplicates("seed"), ok.seed.nunique()
     for name in RUNS if inside else ():
         yield from _of_run(name, ok[ok.descent == name], thresholds)
-    gap = float(np.max(every.gap.array))
-    yield at_most("largest gradient left in the log-odds", np.max(every.residual.array), 1e-10)
+    yield at_most("largest gradient left in the log-odds", every.residual.max(skipna=False), 1e-10)
     yield Premises(
         inside,
         f"{inside} of {len(sets)} sets have a query with a cycle and a solution that is not "
         "0; every sentence has one token that its label follows; tokens orthonormal, readout mass "
         "(convex)",
-        gap,
+        every.gap.max(skipna=False),
     )
 
 
@@ -146,12 +145,9 @@ STUDY = Study(
     thresholds={"correlation": 0.98, "excess": 1e-3},
     quick={"seeds": 1, "run": {"vocabulary": 8, "contexts": 24}},
     figure={
-        "kind": "curves",
-        "x": "x",
-        "value": "value",
+        **shared.CURVES,
         "lines": "descent",
         "panels": "quantity",
-        "where": lambda table: table["x"] > 0,
         "band": "half",
         "log": "xy",
         "xlabel": "step",

@@ -14,8 +14,9 @@ from scipy.special import softmax
 
 from attsvm._utils.arrays import Bools, Floats, Ints
 from attsvm.api import train
+from attsvm.experiments.families import compact_sphere, equal_scored
 from attsvm.experiments.group import Drawn, thinned
-from attsvm.experiments.studies.shared.random_instances import best_problem, compact_sphere
+from attsvm.experiments.studies.shared.random_instances import best_problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import solve
@@ -72,36 +73,12 @@ def own_descent(
     return Descent(path.steps[rows], path.weights["W"][rows] * each, path.loss[rows])
 
 
-def followed(
-    tokens: Sequence[Tokens], heads: Floats, W: Floats, *, lr: float, steps: int
-) -> Floats:
-    """Where normalized steps of length lr, which follow the flow, lead W (B, d, dq)."""
-    path = train(tokens, head=heads, optimizer="ngd", lr=lr, steps=steps, init={"W": W})
-    return path.weights["W"][-1]
-
-
 def random_starts(
     seeds: Sequence[int], shape: Sequence[int], *, widest: float, start: int
 ) -> Floats:
     """Starts (B, d, d) N(0, deviation²), their deviations uniform up to the widest."""
     d, draws = shape[2], [np.random.default_rng([start, seed, *shape]) for seed in seeds]
     return np.stack([widest * draw.uniform() * draw.standard_normal((d, d)) for draw in draws])
-
-
-def equal_scored(shape: Sequence[int], seed: int) -> tuple[Tokens, Floats]:
-    """Tokens and queries uniform on the sphere, and all but the best token of an input moved along
-    v until they share the least score, to the last bit: v is the first unit vector, scores are
-    first coordinates. shape = (n, T, d)."""
-    n, T, d = shape
-    draw = np.random.default_rng([n, T, d, seed])
-    X, z = (draw.standard_normal(size) for size in ((n, T, d), (n, d)))
-    X /= np.linalg.norm(X, axis=-1, keepdims=True)
-    z /= np.linalg.norm(z, axis=-1, keepdims=True)
-    y = draw.choice([-1.0, 1.0], size=n)
-    scores = y[:, None] * X[:, :, 0]
-    rest = scores < scores.max(axis=1, keepdims=True)
-    X[:, :, 0] = np.where(rest, (y * scores.min(axis=1))[:, None], X[:, :, 0])
-    return Tokens(X, queries=z, labels=y), np.eye(d)[0]
 
 
 def scored(seeds: Sequence[int], scores: str, n: int, T: int, d: int) -> Drawn:
@@ -194,16 +171,15 @@ def contradicting_start(tokens: Tokens, v: Floats) -> Floats:
     return start
 
 
-def proved_end(
-    tokens: Tokens, v: Floats, W: Floats, lr: float, *, best: Ints | None = None
-) -> FinalState:
-    """Where plain descent with steps up to lr is proved to end from W on.
+def proved_end(tokens: Tokens, v: Floats, W: Floats, *, best: Ints | None = None) -> FinalState:
+    """Where plain descent with steps up to 1/L_W is proved to end from W on.
 
     best: the tokens (n,) that count as the best ones, unless those of highest score do.
     """
     if not np.isfinite(W).all():
         return "open"
-    proof = prover(tokens, head=v, optimizer="gd", lr=lr).prove(W, explain=False)
+    made = prover(tokens, head=v, optimizer="gd", lr=1 / smoothness(tokens, v))
+    proof = made.prove(W, explain=False)
     if not proof.proved:
         return "open"
     best = Selection.best(tokens, v).indices if best is None else best

@@ -9,7 +9,7 @@ it. `train` is exact; this loop is here to be compared with it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -43,8 +43,8 @@ def published_instance(seed: int, n: int = 6, T: int = 8, d: int = 10) -> tuple[
 
 def published_stack(seeds: Sequence[int]) -> tuple[list[Tokens], Floats]:
     """The papers' instances of these seeds and their heads (B, d)."""
-    made = [published_instance(seed) for seed in seeds]
-    return [tokens for tokens, _ in made], np.array([v for _, v in made])
+    tokens, heads = zip(*map(published_instance, seeds), strict=True)
+    return list(tokens), np.stack(heads)
 
 
 def published_family(seeds: Sequence[int]) -> Drawn:
@@ -72,43 +72,43 @@ def _normalized(G: Floats, eps: float = 0.0) -> Floats:
     return G / np.where(size > 0, size, 1.0)
 
 
+State = tuple[Floats, ...]
+
+
+def _at_marks(state: State, step: Callable[..., State], marks: Ints) -> State:
+    """What a loop is at the steps `marks`, stacked."""
+    found, wanted = [], set(marks.tolist())
+    for k in range(int(marks[-1]) + 1):
+        if k in wanted:
+            found.append(state)
+        state = step(*state)
+    return tuple(np.stack(part) for part in zip(*found, strict=True))
+
+
 def plain_run(
     tokens: Sequence[Tokens], heads: Floats | Head, W: Floats, *, lr: float, marks: Ints, eps: float
 ) -> Floats:
     """The weights (R, B, d, dq) of the published loop at the steps `marks`, from W (B, d, dq)."""
-    batch = Batch.of(list(tokens))
-    head = head_of(heads, tokens[0].d)
-    found = []
-    wanted = set(marks.tolist())
-    for step in range(int(marks[-1]) + 1):
-        if step in wanted:
-            found.append(W)
-        W = W - lr * _normalized(plain_gradient(batch, head, W), eps)
-    return np.stack(found)
+    batch, head = Batch.of(list(tokens)), head_of(heads, tokens[0].d)
+
+    def step(W: Floats) -> State:
+        return (W - lr * _normalized(plain_gradient(batch, head, W), eps),)
+
+    return _at_marks((W,), step, marks)[0]
 
 
 def factored_run(
-    tokens: Sequence[Tokens],
-    heads: Floats,
-    factors: tuple[Floats, Floats],
-    *,
-    lr: float,
-    marks: Ints,
-    ridge: float,
-) -> tuple[Floats, Floats]:
+    tokens: Sequence[Tokens], heads: Floats, factors: State, *, lr: float, marks: Ints, ridge: float
+) -> State:
     """K (R, B, d, m) and Q (R, B, dq, m) of the published loop on L(K Qᵀ) + ridge (‖K‖² + ‖Q‖²).
 
     Each factor's gradient is normalized by itself.
     """
-    batch = Batch.of(list(tokens))
-    head = head_of(heads, tokens[0].d)
-    (K, Q), found = factors, []
-    wanted = set(marks.tolist())
-    for step in range(int(marks[-1]) + 1):
-        if step in wanted:
-            found.append((K, Q))
+    batch, head = Batch.of(list(tokens)), head_of(heads, tokens[0].d)
+
+    def step(K: Floats, Q: Floats) -> State:
         G = plain_gradient(batch, head, K @ Q.swapaxes(1, 2))
         turned = G.swapaxes(1, 2) @ K + 2 * ridge * Q
-        K = K - lr * _normalized(G @ Q + 2 * ridge * K)
-        Q = Q - lr * _normalized(turned)
-    return np.stack([K for K, _ in found]), np.stack([Q for _, Q in found])
+        return K - lr * _normalized(G @ Q + 2 * ridge * K), Q - lr * _normalized(turned)
+
+    return _at_marks(factors, step, marks)

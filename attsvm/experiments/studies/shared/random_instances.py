@@ -1,4 +1,4 @@
-"""Random instances of the averaged experiments."""
+"""Random instances of the averaged experiments, their starts, and where trained weights stand."""
 
 from __future__ import annotations
 
@@ -8,44 +8,16 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm.datasets.instances import sphere_arrays
-from attsvm.experiments.group import Drawn
+from attsvm.certificate import Certificate
+from attsvm.experiments.group import selected_by
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
+from attsvm.theory.optima import verdict_on
+from attsvm.theory.outcome import DECIDED
 from attsvm.training.models.gradient.attention import attend
 from attsvm.training.models.gradient.batch import Batch
-
-
-def drawn(
-    shape: Sequence[int], seed: int, *, queries: str = "free", **options: Any
-) -> tuple[Tokens, Floats]:
-    """Tokens and head of the unit-sphere family, shape = (n, T, d); queries: "free", or "first" for
-    each input's first token."""
-    arrays = sphere_arrays(*shape, seed=seed, **options)
-    z = arrays["z"] if queries == "free" else queries
-    return Tokens(arrays["X"], queries=z, labels=arrays["y"]), arrays["v"]
-
-
-def compact(shape: Sequence[int], seed: int) -> tuple[Tokens, Floats]:
-    """The draw in coordinates of the spans of its tokens and of its queries, where d exceeds them.
-
-    Inner products stay, and a W that starts at zero never leaves those spans, so that training and
-    problems are the same at any d.
-    """
-    tokens, v = drawn(shape, seed)
-    n, T, d = shape
-    if d <= n * T:
-        return tokens, v
-    keys = np.linalg.qr(np.asarray(tokens.X).reshape(n * T, d).T)[0]
-    queries = np.linalg.qr(tokens.queries.T)[0]
-    return Tokens(tokens.X @ keys, queries=tokens.queries @ queries, labels=tokens.labels), v @ keys
-
-
-def compact_sphere(seeds: Sequence[int], n: int, T: int, d: int) -> Drawn:
-    """The family of `drawn`, each instance in the coordinates of `compact`."""
-    pairs = [compact((n, T, d), seed) for seed in seeds]
-    return Drawn([tokens for tokens, _ in pairs], np.stack([v for _, v in pairs]))
+from attsvm.training.optimizers.optimizer import Blocks
 
 
 def attention(tokens: Tokens, W: Floats) -> Floats:
@@ -58,3 +30,30 @@ def attention(tokens: Tokens, W: Floats) -> Floats:
 def best_problem(tokens: Tokens, v: Any) -> Problem:
     """The problem of the best tokens under the head v."""
     return Problem.of(tokens, Selection.best(tokens, v))
+
+
+def uniform_starts(seeds: Sequence[int], shapes: dict[str, tuple[int, int]], start: int) -> Blocks:
+    """Uniform first blocks of these shapes (B, ...), each instance's from its own seed."""
+    streams = [np.random.default_rng([start, seed]) for seed in seeds]
+    out: Blocks = {}
+    for name, shape in shapes.items():
+        edge = 1.0 / np.sqrt(shape[0])
+        out[name] = np.stack([s.uniform(-edge, edge, shape) for s in streams])
+    return out
+
+
+def selected_problems(stack: Sequence[Tokens], W: Floats) -> list[Problem]:
+    """The problem of the tokens that each W (B, d, dq) attends to most."""
+    return [
+        Problem.of(tokens, Selection.of(tokens, selected_by(tokens, M)))
+        for tokens, M in zip(stack, W, strict=True)
+    ]
+
+
+def end_of(tokens: Tokens, v: Floats, W: Floats, found: Certificate) -> str:
+    """The kind of the tokens that W attends to most, by their certificate (global, local, neither,
+    infeasible or undecided); spread where some input has no attention of 0.999 on any token."""
+    s = attention(tokens, W)
+    if s.max(axis=1).min() < DECIDED:
+        return "spread"
+    return verdict_on(tokens, Selection.of(tokens, s.argmax(axis=1)), v, found).kind

@@ -16,8 +16,7 @@ from attsvm._utils.arrays import Floats, Ints
 from attsvm.api import train
 from attsvm.certificate import Certificate, certify
 from attsvm.datasets.sentences import closed
-from attsvm.experiments.group import thinned
-from attsvm.experiments.studies.shared.mirror_runs import divergence
+from attsvm.experiments.group import divergence, thinned
 from attsvm.experiments.study import Premises, Table
 from attsvm.next_token.attention import Contexts
 from attsvm.next_token.infimum import excess
@@ -25,7 +24,7 @@ from attsvm.next_token.order import Order, orders
 from attsvm.next_token.problems import Columns, decoder_problem, solve_attention, solve_decoder
 from attsvm.next_token.realizable import realizability
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.training.train import Stages
+from attsvm.next_token.training.train import SentenceRun
 from attsvm.theory.rates import fit
 
 # Tokens of a drawn set.
@@ -34,6 +33,13 @@ TOKENS = 20
 LR = (float(0.2 / np.sqrt(TOKENS)), float(0.05 / np.sqrt(TOKENS)))
 # Points of a curve in a table.
 MOST = 60
+# The standard figure of a long table: its curves.
+CURVES = {
+    "kind": "curves",
+    "x": "x",
+    "value": "value",
+    "where": lambda table: table["x"] > 0,
+}
 
 
 class LongTable(list[dict[str, Any]]):
@@ -124,11 +130,11 @@ def starts(seed: int) -> dict[str, Floats]:
     return {"W_ov": W_ov, "W_kq": W_kq}
 
 
-def doubled(stages: Stages) -> Floats:
+def doubled(stages: SentenceRun) -> Floats:
     """W_kq after the second stage is taken on to twice its updates."""
     path = train(
-        stages.sentences, model="next-token", head=stages.W_ov, lr=stages.attention.config["lr"],
-        steps=int(stages.attention.steps[-1]), init={"W_kq": stages.W_kq},
+        stages.data, model="next-token", head=stages.W_ov, lr=stages.last.config["lr"],
+        steps=int(stages.last.steps[-1]), init={"W_kq": stages.W_kq},
     )  # fmt: skip
     return np.asarray(path.weights["W_kq"][-1, 0])
 

@@ -248,20 +248,21 @@ def gaps(
     o − x_a = e^first near, which a linear one does not need.
     """
     T, e = values.shape
+    whole = e - e % LANES
     curvature, first = bent
-    length = 0.0
-    for r in range(e):
-        length += slope[r] * slope[r]
+    length = dot(slope, slope)
     apart = True
     for t in range(T):
         gap[t] = 0.0
         order[t] = 0.0
         if t == a or not present[t]:
             continue
-        g = 0.0
-        far = 0.0
-        turn = 0.0
-        for r in range(e):
+        g0 = far0 = splat(0.0)
+        for r in range(0, whole, LANES):
+            x = sub(load(values, a * e + r), load(values, t * e + r))
+            g0, far0 = fma(x, load(slope, r), g0), fma(x, x, far0)
+        g, far, turn = sum_of(g0), sum_of(far0), 0.0
+        for r in range(whole, e):
             u = values[a, r] - values[t, r]
             g += u * slope[r]
             far += u * u

@@ -28,6 +28,7 @@ from attsvm._utils.simd import (
     Lanes,
     absolute,
     add,
+    aligned,
     below,
     choose,
     div,
@@ -57,9 +58,8 @@ from attsvm.training.models.gradient.fused import (
 from attsvm.training.models.gradient.lanes import (
     ALL,
     LaneWorkspace,
-    copy_out,
     look,
-    note,
+    note_lane,
     open_lane,
     products,
     weigh_parts,
@@ -111,7 +111,7 @@ class Places(NamedTuple):
 
 
 class RuleWorkspace(NamedTuple):
-    """Memory of one thread, lanes last: G (dq, d, 8): the gradient, then D, as Wᵀ is; dead
+    """Memory of one thread, lanes last: W (dq, d, 8): Wᵀ; G: the gradient in it, then D; dead
     (dq, d, 8): 1 for entries that no gradient has; held, after (M, 8): what the optimizer
     remembers, before and after the step; power, power_after (8,); size, scale: ‖G‖² and the
     exponent of g; old, fresh, factor (8,).
@@ -120,6 +120,7 @@ class RuleWorkspace(NamedTuple):
     and z_i = Σ_j L_ij q_j; columns, V, turned (dq, n, 8), squares, bulk, ends (n, 8). order
     (n, 8)."""
 
+    W: Floats
     G: Floats
     dead: Floats
     held: Floats
@@ -146,9 +147,9 @@ class RuleWorkspace(NamedTuple):
     @classmethod
     def sized(cls, n: int, d: int, dq: int, M: int) -> RuleWorkspace:
         """The memory for eight instances of this size, of which M numbers are held."""
-        matrices = [(dq, d), (dq, d), (M,), (M,), (n, d), (n, dq), (n, dq), (n, n)]
+        matrices = [(dq, d), (dq, d), (dq, d), (M,), (M,), (n, d), (n, dq), (n, dq), (n, n)]
         shapes = [*matrices, (n, d), (n, n), (dq, n), (n,), (n,), (n,), *[()] * 5]
-        arrays: list[Any] = [np.zeros((*shape, LANES)) for shape in shapes]
+        arrays: list[Any] = [aligned((*shape, LANES)) for shape in shapes]
         arrays += [np.zeros(shape, np.int64) for shape in (LANES, LANES, (n, LANES))]
         return cls(*arrays)
 
@@ -173,6 +174,9 @@ def _open(
     n, T, d = given.keys.shape[1:]
     dq = given.queries.shape[2]
     open_lane(given, work, state.W, b, l)
+    for r in range(d):
+        for c in range(dq):
+            own.W[c, r, l] = state.W[b, r, c]
     for q in range(len(own.held)):
         own.held[q, l] = held[0][b, q]
     own.power[l] = held[1][b]
@@ -194,11 +198,17 @@ def _open(
 
 
 @njit(**INNER)
-def _close(
-    work: LaneWorkspace, own: RuleWorkspace, state: RunState, held: Held, b: int, l: int
-) -> None:
+def _copy_out(own: RuleWorkspace, out: Floats, l: int) -> None:
+    """Writes W of lane l to out (d, dq)."""
+    for c in range(out.shape[1]):
+        for r in range(out.shape[0]):
+            out[r, c] = own.W[c, r, l]
+
+
+@njit(**INNER)
+def _close(own: RuleWorkspace, state: RunState, held: Held, b: int, l: int) -> None:
     """Keeps where instance b stands in lane l."""
-    copy_out(work, state.W[b], l)
+    _copy_out(own, state.W[b], l)
     for q in range(len(own.held)):
         held[0][b, q] = own.held[q, l]
     held[1][b] = own.power[l]
@@ -210,21 +220,20 @@ def _see(
     work: LaneWorkspace,
     own: RuleWorkspace,
     state: RunState,
-    first: int,
     step: int,
 ) -> bool:
     """Whether all numbers at W are well inside the floats; writes p_i, G and both their sizes."""
-    dq, d, _ = work.W.shape
-    n = len(work.w)
+    dq, d, _ = own.W.shape
+    n = len(work.looks.w)
     row = d * LANES
     for i in range(n):
-        products(work.queries, work.W, (i * dq * LANES, 0, i * row), work.w, dq, row)
+        products(work.queries, own.W, (i * dq * LANES, 0, i * row), work.looks.w, dq, row)
     for i in range(n):
-        if not look(given, work, state, first, step, i):
+        if not look(given, work.looks, state, step, i):
             return False
     weigh_parts(work)
     for c in range(dq):
-        products(work.turned, work.part, (c * n * LANES, 0, c * row), own.G, n, row)
+        products(work.turned, work.looks.part, (c * n * LANES, 0, c * row), own.G, n, row)
     square = splat(0.0)
     for q in range(0, own.G.size, LANES):
         x = load(own.G, q)
@@ -357,12 +366,12 @@ def _mirror(own: RuleWorkspace, rule: Rule, lr: float) -> bool:
 def _polyak(given: Instances, work: LaneWorkspace, own: RuleWorkspace, rule: Rule, lr: float,
             first: int) -> bool:  # fmt: skip
     """Whether the step stays inside the floats; writes D."""
-    n = len(work.margin)
+    n = len(work.looks.margin)
     last = len(given.keys) - 1
     for l in range(LANES):
         own.factor[l] = loss = 0.0
         for i in range(n):
-            loss += value_of(given.code, work.margin[i, l])
+            loss += value_of(given.code, work.looks.margin[i, l])
         above = loss / n - rule.floor[min(first + l, last)]
         if not above < np.inf:
             return False
@@ -571,7 +580,7 @@ def _smooth(work: LaneWorkspace, own: RuleWorkspace, beta: float) -> int:
     _weigh(own, beta)
     old, fresh = load(own.old, 0), load(own.fresh, 0)
     for r in range(0, own.after.size, LANES):
-        store(own.after, r, fma(old, load(own.held, r), mul(fresh, load(work.part, r))))
+        store(own.after, r, fma(old, load(own.held, r), mul(fresh, load(work.looks.part, r))))
     _level(own)
     return _polar(work, own)
 
@@ -580,11 +589,11 @@ def _smooth(work: LaneWorkspace, own: RuleWorkspace, beta: float) -> int:
 def _step(work: LaneWorkspace, own: RuleWorkspace, lr: float, left: float) -> int:
     """Lanes in which W ← left W − lr D stays inside the floats; what was held becomes what is."""
     most = splat(0.0)
-    for q in range(0, work.W.size, LANES):
-        x = fma(splat(-lr), load(own.G, q), mul(splat(left), load(work.W, q)))
-        store(work.W, q, x)
+    for q in range(0, own.W.size, LANES):
+        x = fma(splat(-lr), load(own.G, q), mul(splat(left), load(own.W, q)))
+        store(own.W, q, x)
         most = larger(most, absolute(x))
-    store(work.reach, 0, most)
+    store(work.looks.reach, 0, most)
     for q in range(0, own.held.size, LANES):
         store(own.held, q, load(own.after, q))
     for l in range(LANES):
@@ -629,14 +638,14 @@ def _march(
             written += 1
         poor = 0
         while k < len(lr) and poor == 0:
-            if not _see(given, work, own, state, first, steps.first + k):
+            if not _see(given, work, own, state, steps.first + k):
                 return False
             if written < len(log.at) and log.at[written] == k:
                 for l in range(count):
-                    note(work, state, log, given.code, written, first + l, l)
                     size = own.size[l]
                     logs = 0.5 * math.log(size) + own.scale[l] if size > 0.0 else -np.inf
-                    log.columns[written, 1, first + l] = logs
+                    note_lane(work, state, log, given.code, written, l, logs)
+                    _copy_out(own, log.weights[written, first + l], l)
                 written += 1
             if not lr[k] >= 0.0:  # a last look without a step
                 k = len(lr)
@@ -660,13 +669,13 @@ def _march(
                 if not (poor >> l) & 1:
                     state.clock[first + l] = np.nan
                 elif not (lost >> l) & 1:
-                    _close(work, own, state, held, first + l, l)
+                    _close(own, state, held, first + l, l)
             if (_step(work, own, eta, left) | poor | ~real) & ALL != ALL:
                 return False
             k += 1
         for l in range(count):
             if not ((poor | lost) >> l) & 1:
-                _close(work, own, state, held, first + l, l)
+                _close(own, state, held, first + l, l)
         places.reached[group] = k
         places.stuck[group] = poor
     return True

@@ -7,7 +7,8 @@ from attsvm.experiments.audit import audit_folder
 from attsvm.experiments.figures import figure_of
 from attsvm.experiments.runner import read_record, read_table, run_studies
 from attsvm.experiments.studies import studies
-from attsvm.experiments.studies.shared.image_networks import QUICK, train_on_images
+from attsvm.experiments.studies.shared.networks import QUICK_IMAGES as QUICK
+from attsvm.experiments.studies.shared.networks import train_network
 from attsvm.experiments.table import as_frame
 from attsvm.plotting.style import styled
 from tests.experiments.studies.pictures import cut, unnamed
@@ -62,7 +63,7 @@ def test_rates_are_chosen_by_validation_and_runs_are_the_same_bits_again(folder)
     for rate in adam["rates"][QUICK["first_rate"] :]:
         fit = QUICK["fit"] | adam["fit"] | {"lr": rate, "seed": 100}
         one, two = (
-            train_on_images({"fit": fit | QUICK["tuning"], "look": QUICK["look"]}) for _ in range(2)
+            train_network({"fit": fit | QUICK["tuning"], "look": QUICK["look"]}) for _ in range(2)
         )
         assert all(np.array_equal(one[name], two[name], equal_nan=True) for name in one)
         best[rate] = 0.0 if one["collapsed"][0] else one["valid_accuracy"].max()

@@ -1,1 +1,0 @@
-"""What statements share: facts of an instance in floats, and in exact numbers."""
