@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq -c constraints.txt
 CACHED := .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
 
-.PHONY: run tour test test-slow test-extras bench check format docs site clean
+.PHONY: run test test-slow test-extras bench check format docs site clean
 
 # One thread per process: the tests run in several processes, and times are compared per thread.
 test test-slow test-extras bench: export OMP_NUM_THREADS := 1
@@ -20,10 +20,6 @@ test test-slow test-extras bench: export NUMBA_NUM_THREADS := 1
 run: $(READY)  ## run every claim at small size, judge and draw them, and write one page
 	$(BIN)/attsvm reproduce --quick --jobs 2 --out build/report || test $$? -eq 5
 	@echo "The page is $(CURDIR)/build/report/report.html"
-
-tour: $(READY)  ## solve and certify a shipped example in every norm, and draw it
-	$(BIN)/attsvm tour --out tour
-	@echo "The picture is in $(CURDIR)/tour"
 
 # What is left out, skipped or different without the extras; all else of the tests has run before.
 EXTRAS := tests/torch attsvm/torch tests/contracts/test_malformed.py tests/site/test_extras.py tests/site/test_doctests.py \
@@ -75,7 +71,7 @@ site: $(READY)  ## build the site, offline, to build/site
 	@echo "The site is $(CURDIR)/build/site/index.html"
 
 clean:  ## remove what the tools left behind; the virtual environment stays
-	rm -rf $(CACHED) tour docs/api docs/gallery
+	rm -rf $(CACHED) docs/api docs/gallery
 	find attsvm benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The build backend is installed first and used in place, so that its version is pinned as well.

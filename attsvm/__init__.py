@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from attsvm.inspection import inspect
     from attsvm.next_token.sentences import Sentences, embedding_of
     from attsvm.next_token.text import read_sentences
-    from attsvm.next_token.training.train import Stages, two_stages
+    from attsvm.next_token.training.train import two_stages
     from attsvm.norms import Norm, norm_of
     from attsvm.problem.problem import Problem, Stack
     from attsvm.problem.selection import Selection
@@ -63,7 +63,7 @@ _PUBLIC = {
     "inspection": ("inspect",),
     "next_token.sentences": ("Sentences", "embedding_of"),
     "next_token.text": ("read_sentences",),
-    "next_token.training.train": ("Stages", "two_stages"),
+    "next_token.training.train": ("two_stages",),
     "norms": ("Norm", "norm_of"),
     "problem.problem": ("Problem", "Stack"),
     "problem.selection": ("Selection",),
@@ -140,7 +140,6 @@ __all__ = [
     "read_sentences",
     "embedding_of",
     "two_stages",
-    "Stages",
     # Extension points.
     "Norm",
     "norm_of",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from attsvm._utils.progress import Progress
-from attsvm.errors import BadTokens, Unsupported
+from attsvm.errors import Unsupported
 from attsvm.next_token.sentences import Sentences
 from attsvm.norms import Norm
 from attsvm.problem.tokens import Tokens
@@ -22,7 +22,7 @@ from attsvm.training.train import train_tokens
 
 if TYPE_CHECKING:
     from attsvm.next_token.training.outcome import SentenceOutcome
-    from attsvm.next_token.training.train import Stages
+    from attsvm.next_token.training.train import SentenceRun
     from attsvm.theory.convergence import ConvergenceProof
     from attsvm.theory.outcome import Outcome
 
@@ -155,7 +155,7 @@ def outcome(
 ) -> Outcome: ...
 @overload
 def outcome(
-    run: Path | Stages,
+    run: Path | SentenceRun,
     tokens: Sentences,
     head: Any = None,
     *,
@@ -179,9 +179,9 @@ def outcome(
 
     Parameters
     ----------
-    run : a Path; both stages of sentences; or weights from anywhere: W (d, dq), a prompt (d,) for
-        tokens without queries, factors as a tuple (K, Q) or a dict of K (d, m) and Q (dq, m) with
-        W = K Qᵀ, a dict that adds a trained decoder v, tensors, or stacks of these.
+    run : a Path; the run that `two_stages` gives; or weights from anywhere: W (d, dq), a prompt
+        (d,) for tokens without queries, factors as a tuple (K, Q) or a dict of K (d, m) and
+        Q (dq, m) with W = K Qᵀ, a dict that adds a trained decoder v, tensors, or stacks of these.
     tokens : the Tokens or Sentences that it was trained on.
     head : the fixed prediction head, or the decoder under attention on sentences (its array or its
         path).
@@ -221,15 +221,9 @@ def outcome(
         {"instance": instance, "model": model, "optimizer": optimizer, "lr": lr, "loss": loss},
         {"embedding": embedding},
     )
-    if not isinstance(run, Path):
-        from attsvm.next_token.training.train import Stages
-
-        if isinstance(run, Stages) and not isinstance(tokens, Sentences):
-            raise BadTokens("two stages are compared with the Sentences they were trained on")
-        if isinstance(tokens, Sentences) and not isinstance(run, Stages):
-            raise BadTokens("run must be a Path of training on Sentences, or both stages")
     if isinstance(tokens, Sentences):
-        from attsvm.next_token.training.outcome import SentenceRun, sentence_outcome
+        from attsvm.next_token.training.outcome import sentence_outcome
+        from attsvm.next_token.training.train import SentenceRun
 
         read = SentenceRun.of(run, tokens, head, own.get("embedding", "orthonormal"))
         return sentence_outcome(read, norm=norm)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.expected import checked_by, positive, shown, whole
+from attsvm._utils.expected import checked_by, shown, whole
 from attsvm._utils.version import install
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, ConvergenceWarning, Unsupported
@@ -175,9 +175,9 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
             model=model,
             optimizer=self.optimizer,
             loss=self.loss,
-            lr=float(self.lr),
-            steps=int(self.max_iter),
-            seed=int(self.seed),
+            lr=self.lr,
+            steps=self.max_iter,
+            seed=self.seed,
             init=self.init,
         )
         found = outcome(path, tokens)
@@ -245,15 +245,6 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
 
     def _trained_model(self) -> str:
         """The model that the parameters name; raises Unsupported where one has no meaning."""
-        kinds: tuple[tuple[str, tuple[type, ...]], ...] = (
-            ("model", (str,)),
-            ("optimizer", (str, Optimizer)),
-            ("loss", (str, Loss)),
-        )
-        for name, kind in kinds:
-            if not isinstance(value := getattr(self, name), kind):
-                also = "" if len(kind) == 1 else f", or as a {kind[1].__name__}"
-                raise Unsupported(f"{name} is {shown(value)}: it is given by name{also}")
         if self.model not in MODELS:
             raise Unsupported(
                 f"model {shown(self.model)} does not train a decoder: known are {', '.join(MODELS)}"
@@ -262,11 +253,7 @@ class MaxMarginAttention(ClassifierMixin, BaseEstimator):
             raise Unsupported(f"query is {shown(self.query)}: it is 'first', 'last' or None")
         if self.model == "joint-prompt" and self.query is not None:
             raise Unsupported("model 'joint-prompt' has no query: set query=None")
-        positive(self.lr, "lr")
         whole(self.max_iter, "max_iter", least=1)
-        whole(self.seed, "seed", least=0)
-        if not isinstance(self.init, str | dict):
-            raise Unsupported(f"init is {shown(self.init)}: it is a name or arrays by block name")
         return "joint-prompt" if self.query is None else self.model
 
 

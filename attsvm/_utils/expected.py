@@ -48,6 +48,13 @@ def shown(value: Any) -> str:
     return _one(type(value))
 
 
+def escaped(text: str) -> str:
+    """The text with escapes for what a terminal would obey or cannot show."""
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
+
+
 def expect(value: Any, kind: type[T], name: str, *, make: str = "") -> T:
     """The value as it is; raises BadTokens unless it is one of this kind. make: how to get one."""
     if isinstance(value, kind):
@@ -59,7 +66,7 @@ def expect(value: Any, kind: type[T], name: str, *, make: str = "") -> T:
 def _one(kind: type) -> str:
     """The name of a class with its article."""
     name = kind.__name__
-    if name in ("Tokens", "Sentences", "Stages"):
+    if name in ("Tokens", "Sentences"):
         return name
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 

@@ -30,7 +30,6 @@ from attsvm.cli import (  # each adds its commands to the program
     solve,
     studies,
     sweep,
-    tour,
     train,
 )
 from attsvm.cli.options import Command, app
@@ -39,13 +38,13 @@ from attsvm.errors import AttsvmError, ConvergenceWarning
 
 __all__ = [
     "certify", "example", "fit", "hunt", "inspect", "main", "optima", "play", "sentences",
-    "solve", "studies", "sweep", "tour", "train",
+    "solve", "studies", "sweep", "train",
 ]  # fmt: skip
 
 # The help page lists the commands by panel in this order.
 PANELS = {
     "Main commands": ("solve", "certify", "optima", "train", "sentences"),
-    "To try it out": ("example", "tour", "play"),
+    "To try it out": ("example", "play"),
     "Real networks": ("fit", "inspect"),
     "The papers' statements": ("list", "show", "reproduce", "report"),
     "Many instances": ("sweep", "hunt"),

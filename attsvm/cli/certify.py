@@ -75,7 +75,7 @@ def certify_command(
         _check_arrays(arrays, solution)
         geometry = read_norm(norm if norm is not None else str(arrays.get("norm", "frobenius")))
         kind = problem if problem is not None else str(arrays.get("problem", "selection"))
-        rows = archive.problem(kind, arrays.get("winners"))
+        rows = archive.problem(kind)
         _check_rows(rows, arrays, solution)
         found = certify(
             rows,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from attsvm.cli.options import FAILED, Json, app, option
+from attsvm.cli.options import FAILED, command
 from attsvm.cli.output import emit, many, rows
 
 if TYPE_CHECKING:
@@ -21,53 +21,19 @@ _COLUMNS = {
 }  # fmt: skip
 
 
-@app.command("inspect", epilog="Example: attsvm inspect minilm --quick --out heads")
+@command("minilm --quick --out heads")
 def inspect_command(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL", help="A folder by save_pretrained, or minilm, rxnfp, rxnmapper."
-        ),
-    ] = "minilm",
-    against: Annotated[
-        str | None,
-        option("--against", "MODEL", "The model before training: what has changed."),
-    ] = None,
-    text: Annotated[
-        Path | None,
-        option(
-            "--text",
-            "FILE",
-            "Passages, one a line or apart by blank lines.",
-            show_default="the shipped passages",
-        ),
-    ] = None,
-    heads: Annotated[
-        str | None,
-        option("--heads", "LIST", "Such as L3H5,L5: a head, all of layer 5.", show_default="all"),
-    ] = None,
-    queries: Annotated[
-        int | None,
-        option(
-            "--queries",
-            "N",
-            "Queries to fit on; twice as many are held out.",
-            show_default="200; 60 with --quick",
-        ),
-    ] = None,
-    length: Annotated[int, option("--length", "N", "Tokens a text is cut to.", min=2)] = 32,
-    at: Annotated[
-        int | None,
-        option("--at", "N", "Index of the query, 0 for the first token.", show_default="random"),
-    ] = None,
-    seed: Annotated[int, option("--seed", "N", "Of every draw.", min=0)] = 0,
-    quick: Annotated[
-        bool, option("--quick", None, "Fewer queries and nulls, Frobenius norm only.")
-    ] = False,
-    out: Annotated[
-        Path | None, option("--out", "FOLDER", "Folder for results.json and report.html.")
-    ] = None,
-    as_json: Json = False,
+    model: str = "minilm",
+    against: str | None = None,
+    text: Path | None = None,
+    heads: str | None = None,
+    queries: int | None = None,
+    length: int = 32,
+    at: int | None = None,
+    seed: int = 0,
+    quick: bool = False,
+    out: Path | None = None,
+    json_: bool = False,
 ) -> None:
     """Say for each attention head what it selects, beside nulls, and what can be guaranteed of it.
 
@@ -76,6 +42,32 @@ def inspect_command(
     of the same spectrum. Keys that may be dropped, how far tokens may move and whether int8 keeps a
     choice are certified, and attacked. Nothing is downloaded. Exit code 0: no guarantee was broken;
     5: one was; 2: bad input.
+
+    Arguments
+    ---------
+    model : MODEL
+        A folder by save_pretrained, or minilm, rxnfp, rxnmapper.
+
+    Options
+    -------
+    against : MODEL
+        The model before training: what has changed.
+    text : FILE, default: the shipped passages
+        Passages, one a line or apart by blank lines.
+    heads : LIST, default: all
+        Such as L3H5,L5: a head, all of layer 5.
+    queries : N, default: 200; 60 with --quick
+        Queries to fit on; twice as many are held out.
+    length : N, at least 2
+        Tokens a text is cut to.
+    at : N, default: random
+        Index of the query, 0 for the first token.
+    seed : N, at least 0
+        Of every draw.
+    quick
+        Fewer queries and nulls, Frobenius norm only.
+    out : FOLDER
+        Folder for results.json and report.html.
     """
     from attsvm.inspection import compare, inspect, load, page
 
@@ -95,7 +87,7 @@ def inspect_command(
     if out is not None:
         page.write_folder(out, report)
     plain = {key: value for key, value in report.items() if key != "details"}
-    emit(plain, as_json, *([] if as_json else _shown(found, report, out)))
+    emit(plain, json_, *([] if json_ else _shown(found, report, out)))
     if sum(int(record["violations"]) for record in found.records):
         raise typer.Exit(FAILED)
 

@@ -41,11 +41,9 @@ NAMES: dict[str, tuple[str, ...]] = {
     "schedules": ("constant", "sqrt"),
     "norms": ("frobenius", "nuclear", "spectral", "max", "l1", "lP"),
     "readouts": ("softmax", "mass"),
-    "weights": ("empirical", "uniform"),
-    "embeddings": ("orthonormal", "normal"),
     "styles": ("screen", "paper"),
     "examples": (*EXAMPLES, *SENTENCES, *TEXTS),
-    "problems": ("selection", "labels", "relaxed", "finite", "any"),
+    "problems": ("selection", "labels", "relaxed", "finite"),
 }
 PROBLEMS, SENTENCE_MODELS = NAMES["problems"], NAMES["sentence_models"]
 
@@ -201,14 +199,6 @@ app = typer.Typer(
     help="Which tokens softmax attention selects, with proof: certified max-margin directions.",
     epilog="Start with: attsvm example multi-input --out tokens.npz, then attsvm solve tokens.npz",
 )
-
-
-def option(name: str, metavar: str | None, help: str, panel: str | None = None, **more: Any) -> Any:
-    """An option of a command that declares its parameters one by one."""
-    return typer.Option(name, metavar=metavar, help=help, rich_help_panel=panel, **more)
-
-
-Json = Annotated[bool, option("--json", None, "One JSON object on standard output.", "Output")]
 
 
 def completed(*names: str) -> Callable[[str], list[str]]:

@@ -103,19 +103,11 @@ class Archive:
             raise BadTokens(f"{key} is {float(values):g}: it must not be negative")
         return values[None] if axes else float(values)
 
-    def problem(self, kind: str = "selection", winners: Any = None) -> Problem:
-        """The problem of this kind, one of PROBLEMS; `any` needs the winners (n,)."""
+    def problem(self, kind: str = "selection") -> Problem:
+        """The problem of this kind, one of PROBLEMS."""
         if kind not in PROBLEMS:
             raise Unsupported(f"unknown problem {kind!r}: known are {', '.join(PROBLEMS)}")
         tokens, keep = self.tokens, self.selection
-        if kind == "any":
-            if winners is None:
-                raise BadTokens("problem 'any' is convex only for given winners: none are given")
-            chosen = Selection.of(tokens, winners)
-            if (chosen.kept & ~keep.kept).any():
-                i = int((chosen.kept & ~keep.kept).any(axis=1).argmax())
-                raise BadTokens(f"the winner of input {i} is not one of its kept tokens")
-            return Problem.any_of(tokens, keep, winners)
         if kind == "labels":
             return Problem.of_labels(tokens, keep)
         if kind == "relaxed":

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from attsvm._utils.expected import escaped
 from attsvm._utils.progress import working
-from attsvm.cli.options import check_figure, command
+from attsvm.cli.options import command
 from attsvm.cli.output import emit, facts, many, rows
 from attsvm.errors import BadTokens
 
@@ -30,9 +30,6 @@ def sentences_command(
     strip_punctuation: bool = False,
     shortest: int | None = None,
     query: str | None = None,
-    figure: Path | None = None,
-    style: str = "screen",
-    force: bool = False,
     json_: bool = False,
 ) -> None:
     """Whether sentences are realizable, and the order of tokens that training learns by query.
@@ -46,20 +43,14 @@ def sentences_command(
     -------------
     query : TOKEN
         Show the order of this token in full.
-
-    Output
-    ------
-    figure : FILE
-        Draw the orders (.svg, .png or .pdf).
     """
     from attsvm.next_token.order import orders
     from attsvm.next_token.report import describe_sentences
-    from attsvm.next_token.text import read_text
+    from attsvm.next_token.text import read_sentences
 
-    check_figure(figure, style, force=force)
     start = time.perf_counter()
     with working(f"reading {file.name}"):
-        found = read_text(
+        data = read_sentences(
             file,
             collocations=collocations,
             vocabulary=vocabulary,
@@ -69,27 +60,15 @@ def sentences_command(
             strip=strip_punctuation,
             shortest=shortest,
         )
-    data = found.sentences
     with working(f"comparing the tokens of {data.size} sentences"):
         every = orders(data)
-        if figure is not None and not every:
-            raise BadTokens(f"{file} has no sentence, only collocations: there is nothing to draw")
         token = None if query is None else _find_query(query, data, every)
     with working(f"solving the problems of {len(every)} queries"):
-        report = describe_sentences(found, every, query=token)
-    if figure is not None:
-        from attsvm.plotting.hasse import draw_order, draw_orders
-
-        with working("drawing"):
-            if token is None:
-                draw_orders(every, data, figure, look=style)
-            else:
-                draw_order(every[token], data, figure, look=style)
+        report = describe_sentences(data, every, query=token)
     report = {
         "file": str(file),
         **report,
         "conclusion": conclude(report),
-        "figure": None if figure is None else str(figure),
         "seconds": time.perf_counter() - start,
     }
     emit(report, json_, *([] if json_ else _show(report)))
@@ -115,75 +94,51 @@ def _show(report: dict[str, Any]) -> list[Any]:
     from attsvm.next_token.order import KINDS
 
     heads = ("query", "sentences", "tokens", "edges", "covers", *KINDS[:3], "chain")
-    name = plain(Path(report["file"]).name)
-    shown: list[Any] = [facts(f"sentences of {name}", _facts(report))]
+    shown: list[Any] = [facts(f"sentences of {Path(report['file']).name}", _facts(report))]
     for kind, number in report["faults"].items():
         reasons = [one["message"] for one in report["reasons"] if one["kind"] == kind]
-        shown += [f"{kind}: {plain(message)}" for message in reasons[:_REASONS]]
+        shown += [f"{kind}: {message}" for message in reasons[:_REASONS]]
         shown += [f"{kind}: {number - _REASONS} more"] if number > _REASONS else []
-    orders = report["orders"]
-    largest = orders if len(orders) <= _QUERIES else sorted(orders, key=lambda o: -o["tokens"])
+    orders = sorted(report["orders"], key=lambda order: -order["tokens"])
     if orders:
-        body = [[cut(str(order[head])) for head in heads] for order in largest[:_QUERIES]]
+        body = [[cut(str(order[head])) for head in heads] for order in orders[:_QUERIES]]
         shown.append(rows([heads[0], *(f">{head}" for head in heads[1:])], body))
     if len(orders) > _QUERIES:
-        shown.append(
-            f"the {_QUERIES} queries with most tokens of {len(orders)}: --json lists all, --query "
-            "shows one"
-        )
+        shown.append(f"{len(orders) - _QUERIES} more queries: --json lists all, --query shows one")
     for chain in [chain for order in orders for chain in order.get("chains", [])]:
-        steps = [plain(s[0]) if len(s) == 1 else f"{{{plain(' = '.join(s))}}}" for s in chain]
-        shown.append(" > ".join(steps))
-    for u, words in group_levels(report["solved"]["column"] or {}):
-        more = f" and {len(words) - _LEVEL} more" if len(words) > _LEVEL else ""
-        shown.append(f"{u:9.5f}  {', '.join(cut(word) for word in words[:_LEVEL])}{more}")
-    if report["figure"] is not None:
-        shown.append(f"figure: {plain(report['figure'])}")
+        steps = [s[0] if len(s) == 1 else f"{{{' = '.join(s)}}}" for s in chain]
+        shown.append(escaped(" > ".join(steps)))
+    column = list((report["solved"]["column"] or {}).items())
+    shown += [f"{u:9.5f}  {cut(word)}" for word, u in column[:_LEVEL]]
+    shown += [f"{len(column) - _LEVEL} more: --json lists all"] if len(column) > _LEVEL else []
     return [*shown, f"\nConclusion: {report['conclusion']}", "The terms: docs/glossary.md"]
 
 
 def _facts(report: dict[str, Any]) -> dict[str, Any]:
     """The file and what was found, a line each."""
-    made = "" if report["followers"] == "written" else f" ({report['followers']})"
-    shown = {
-        "sentences": f"{report['sentences']} ({report['distinct']} distinct)",
-        "vocabulary": report["vocabulary"],
-        "collocations": f"{report['collocations']}{made}",
-        "queries": report["queries"],
-        "skipped": f"{report['skipped']} too short" if report["skipped"] else None,
-    }
-    left = report["left_out"]
-    if any(left.values()):
-        shown["left out"] = (
-            f"{left['words']} words ({left['tokens']} times), {left['lines']} lines, "
-            f"{left['collocations']} collocations"
-        )
-    shown["realizable"] = _say_realizable(report)
-    shown["tokens by query"] = ", ".join(f"{n} {kind}" for kind, n in report["kinds"].items())
-    rare, lacking = report["exceptions"], report["unclosed"]
-    shown["optimal tokens occur most"] = (
-        f"no: a non-optimal one occurs more in {many(rare, 'sentence')}" if rare else "yes"
-    )
+    kinds, left_out = report["kinds"], report["left_out"]
+    faults = ", ".join(f"{n} {kind}" for kind, n in report["faults"].items() if n)
+    lacking, solved = report["unclosed"], report["solved"]
     prefixes = f"{many(lacking, 'sentence')} without a prefix" if lacking else "prefix-closed"
     inside = "outside" if report["outside"] or lacking else "inside"
-    shown["paper's premises"] = "; ".join([inside, *report["outside"], prefixes])
-    solved = report["solved"]
-    for name, matrix in (("attention", "W_kq"), ("decoder", "W_ov")):
-        if solved[name] is not None:
-            shown[f"{name} {matrix}"] = solved[name]["message"]
-    if (finite := solved["finite"])["components"]:
-        shown["finite part"] = (
-            f"log-odds up to {finite['largest']:.4g} inside ties; the loss of "
-            f"{finite['sentences']} sentences with one optimal token tends to "
-            f"{finite['infimum']:.6g} (entropy {finite['entropy']:.6g})"
-        )
-    return shown
-
-
-def _say_realizable(report: dict[str, Any]) -> str:
-    """'yes', or how many faults of each kind there are."""
-    faults = ", ".join(f"{n} {kind}" for kind, n in report["faults"].items() if n)
-    return f"no: {faults}" if faults else "yes"
+    finite = solved["finite"]
+    return {
+        "sentences": f"{report['sentences']} ({report['distinct']} distinct)",
+        "vocabulary": report["vocabulary"],
+        "collocations": report["collocations"],
+        "queries": report["queries"],
+        "left out": ", ".join(f"{n} {what}" for what, n in left_out.items() if n) or None,
+        "realizable": f"no: {faults}" if faults else "yes",
+        "tokens by query": ", ".join(f"{n} {kind}" for kind, n in kinds.items()),
+        "paper's premises": "; ".join([inside, *report["outside"], prefixes]),
+        **{
+            f"{name} {matrix}": solved[name] and solved[name]["message"]
+            for name, matrix in (("attention", "W_kq"), ("decoder", "W_ov"))
+        },
+        "infimum": f"{finite['infimum']:.6g} (entropy {finite['entropy']:.6g})"
+        if finite["components"]
+        else None,
+    }
 
 
 def conclude(report: dict[str, Any]) -> str:
@@ -204,33 +159,13 @@ def conclude(report: dict[str, Any]) -> str:
         )
     if not report["ordered_queries"]:
         return f"{first} Training attention learns nothing: no token is above another."
-    ties = "" if report["status"] == "realizable" else "With train --ties, "
-    second = (
-        f"{ties}attention learns an order of tokens for {report['ordered_queries']} of "
-        f"{many(report['queries'], 'query')}"
+    ties = "Attention" if report["status"] == "realizable" else "With train --ties, attention"
+    return (
+        f"{first} {ties} learns an order of tokens for {report['ordered_queries']} of "
+        f"{many(report['queries'], 'query')}."
     )
-    return f"{first} {second[0].upper()}{second[1:]}."
-
-
-def group_levels(column: dict[str, float]) -> list[tuple[float, list[str]]]:
-    """(u, its words) for each different u of a column, from the top; equal to nine digits."""
-    found: list[tuple[float, list[str]]] = []
-    for word, u in column.items():
-        if not found or found[-1][0] - u > 1e-9:
-            found.append((u, []))
-        found[-1][1].append(word)
-    return found
 
 
 def cut(word: str) -> str:
     """A word for a table, shortened."""
-    return plain(word if len(word) <= _LETTERS else f"{word[: _LETTERS - 1]}…")
-
-
-def plain(text: str) -> str:
-    """The text with escapes for what a terminal would obey or cannot show."""
-    safe = "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
-    )
-    encoding = sys.stdout.encoding or "utf-8"
-    return safe.encode(encoding, "backslashreplace").decode(encoding)
+    return escaped(word if len(word) <= _LETTERS else f"{word[: _LETTERS - 1]}…")

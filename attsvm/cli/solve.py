@@ -47,41 +47,27 @@ def solve_command(
     from attsvm._utils.objects import is_outside, load_object
     from attsvm.cli.problem_file import read_problem, solution_arrays
     from attsvm.solvers.solve import solve
-    from attsvm.solvers.solve_sets import solve_sets
 
     for target in (out, certificate):
         if target is not None:
             check_out(target, force=force)
     if out is not None and certificate is not None and out.resolve() == certificate.resolve():
         raise Unsupported(f"--out and --certificate both name {out}: give two names")
-    if problem == "any" and (C is not None or solver is not None):
-        raise Unsupported("--problem any takes neither --C nor --solver: leave them out")
     archive, geometry = read_problem(file), read_norm(norm)
-    more: dict[str, Any] = {}
     method: Any = solver
     if solver is not None and is_outside(solver):
         method = load_object(solver, "a solver")
     start = time.perf_counter()
-    if problem == "any":
-        with working("solving every choice"):
-            choice = solve_sets(archive.tokens, archive.selection, geometry, tol=tol)
-        best, more = choice.certificate, {
-            "winners": choice.winners.tolist(), "lower_all": choice.lower,
-            "solved": choice.solved, "choices": choice.total,
-        }  # fmt: skip
-    else:
-        try:
-            rows = archive.problem(problem)
-        except Infeasible:  # of the decoder, which the relaxed problem needs: show that proof
-            problem, C, method = "labels", None, None
-            rows = archive.problem(problem)
-        with working(f"solving {rows.m} margins"):
-            best = solve(rows, geometry, tol=tol, C=C, solver=method)
-    report = {**best.to_dict(), "problem": problem, **more, "seconds": time.perf_counter() - start}
+    try:
+        rows = archive.problem(problem)
+    except Infeasible:  # of the decoder, which the relaxed problem needs: show that proof
+        problem, C, method = "labels", None, None
+        rows = archive.problem(problem)
+    with working(f"solving {rows.m} margins"):
+        best = solve(rows, geometry, tol=tol, C=C, solver=method)
+    report = {**best.to_dict(), "problem": problem, "seconds": time.perf_counter() - start}
     if out is not None:
-        winners = {"winners": choice.winners} if problem == "any" else {}
-        arrays = {**solution_arrays(best), "problem": problem, **winners}
-        write_arrays(out, arrays, force=force)
+        write_arrays(out, {**solution_arrays(best), "problem": problem}, force=force)
     if certificate is not None:
         best.save(certificate, force=force)
     emit(report, json_, certificate_facts(report, f"{problem} problem of {file.name}"))

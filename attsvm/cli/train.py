@@ -69,11 +69,7 @@ def train_command(
     decoder_lr: float | None = None,
     decoder_steps: int | None = None,
     readout: str = "softmax",
-    weights: str = "empirical",
-    embedding: str = "orthonormal",
-    dimension: int | None = None,
     ties: bool = False,
-    add_collocations: bool = False,
     unseen: int | None = None,
     force: bool = False,
     json_: bool = False,
@@ -162,16 +158,8 @@ def train_command(
         next-token: steps of the first stage.
     readout : NAME
         next-token: {readouts}.
-    weights : NAME
-        Of the sentences: {weights}.
-    embedding : NAME
-        Of the tokens: {embeddings}.
-    dimension : N, at least 1
-        Size of the embedding.
     ties
         Accept what is not realizable, cycles as ties.
-    add_collocations
-        joint-next-token: add the collocations' loss.
     unseen : N, at least 1
         Ask so many sentences that training did not see.
     """
@@ -252,8 +240,6 @@ def _check_of_text(asked: Mapping[str, Any], given: set[str]) -> None:
     unfit = set(_OF_TOKENS)
     if model != "next-token":
         unfit |= _OF_STAGES
-    if model != "joint-next-token":
-        unfit.add("add_collocations")
     if model == "decoder":
         unfit.add("unseen")
     if with_mass:

@@ -157,7 +157,6 @@ def run_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
     """Train on the sentences of a file, both stages or one, and report."""
     from attsvm.next_token.order import orders
     from attsvm.next_token.realizable import realizability
-    from attsvm.next_token.sentences import embedding_of
     from attsvm.next_token.text import read_sentences
     from attsvm.next_token.training.outcome import sentence_outcome
 
@@ -168,13 +167,10 @@ def run_sentences(asked: Mapping[str, Any], given: set[str]) -> None:
     with working(f"reading {file.name}"):
         read = {name: asked[name] for name in names}
         data = read_sentences(file, strip=asked["strip_punctuation"], **read)
-        E = embedding_of(
-            data.vocabulary, asked["embedding"], dimension=asked["dimension"], seed=asked["seed"]
-        )
         every = orders(data)
         if model != "decoder":
             _check_sentences(data, realizability(data, every), ties=asked["ties"])
-    run = _train_sentences(asked, given, data, embedding=E, options=options)
+    run = _train_sentences(asked, given, data, options=options)
     with working("solving"):
         end = sentence_outcome(run, norm=asked["norm"], every=every)
     report = end.to_dict()
@@ -222,10 +218,9 @@ def _check_sentences(data: Any, found: Any, *, ties: bool) -> None:
 
 def _train_sentences(asked: Mapping[str, Any], given: set[str], data: Any, **how: Any) -> Any:
     """The run that was asked for."""
-    from attsvm.next_token.training.outcome import SentenceRun
-    from attsvm.next_token.training.train import RATES, STEPS, train, two_stages
+    from attsvm.next_token.training.train import RATES, STEPS, SentenceRun, train, two_stages
 
-    model, weights = asked["model"], asked["weights"]
+    model = asked["model"]
     stage = 0 if model == "decoder" else 1
     lr = asked["lr"] if "lr" in given else RATES[stage] / float(np.sqrt(data.vocabulary))
     default = sum(STEPS) if model == "joint-next-token" else STEPS[stage]
@@ -236,13 +231,9 @@ def _train_sentences(asked: Mapping[str, Any], given: set[str], data: Any, **how
         if model == "next-token" and asked["readout"] != "mass":
             number = STEPS[0] if asked["decoder_steps"] is None else asked["decoder_steps"]
             rates = asked["decoder_lr"], lr
-            both = two_stages(
-                data, steps=(number, steps), lr=rates, weights=(weights, weights), **how
-            )
-            return SentenceRun.of(both, data)
-        how |= {"weights": weights, "collocations": asked["add_collocations"]}
+            return two_stages(data, steps=(number, steps), lr=rates, **how)
         path = train(data, model=model, lr=lr, steps=steps, **how)
-    return SentenceRun.of(path, data, embedding=how["embedding"])
+    return SentenceRun.of(path, data)
 
 
 def _describe(path: Path, found: Outcome, proved: Since | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@
     every = next_token.orders(data)                          # who must rank above whom, by query
     best  = next_token.solve_attention(every, next_token.embedding_of(data.vocabulary))
     run   = next_token.two_stages(data)                      # or train(data, …), one stage
-    end   = next_token.sentence_outcome(next_token.SentenceRun.of(run, data))
+    end   = next_token.sentence_outcome(run)
 
 What is named here is loaded when it is used.
 """
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from attsvm.next_token.realizable import Realizability, realizability
     from attsvm.next_token.sentences import Sentences, embedding_of
     from attsvm.next_token.text import read_sentences
-    from attsvm.next_token.training.outcome import SentenceOutcome, SentenceRun, sentence_outcome
+    from attsvm.next_token.training.outcome import SentenceOutcome, sentence_outcome
     from attsvm.next_token.training.proofs import SentenceProof
-    from attsvm.next_token.training.train import Stages, train, two_stages
+    from attsvm.next_token.training.train import SentenceRun, train, two_stages
 
 # Module -> what is named here of it.
 _NAMES = {
@@ -33,9 +33,9 @@ _NAMES = {
     "realizable": "Realizability realizability",
     "sentences": "Sentences embedding_of",
     "text": "read_sentences",
-    "training.outcome": "SentenceOutcome SentenceRun sentence_outcome",
+    "training.outcome": "SentenceOutcome sentence_outcome",
     "training.proofs": "SentenceProof",
-    "training.train": "Stages train two_stages",
+    "training.train": "SentenceRun train two_stages",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
@@ -48,7 +48,6 @@ __all__ = [
     "SentenceProof",
     "SentenceRun",
     "Sentences",
-    "Stages",
     "embedding_of",
     "finite_part",
     "orders",

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Ints
+from attsvm._utils.expected import escaped
 from attsvm._utils.result import Result, Summary
 from attsvm.next_token.order import KINDS, Order, check_orders, orders
 from attsvm.next_token.sentences import Sentences, check_sentences
@@ -290,10 +291,7 @@ def _cycle(sentences: Sentences, order: Order) -> Described:
 def _word(sentences: Sentences, token: int) -> str:
     """A token's name, cut when it is long, with escapes for what a terminal would obey."""
     name = sentences.word(token)
-    shown = name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown
-    )
+    return escaped(name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…")
 
 
 def _listed(sentences: Sentences, tokens: Iterable[int]) -> str:

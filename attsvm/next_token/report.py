@@ -15,21 +15,16 @@ from attsvm.next_token.order import KINDS, Order, chains, longest_chain, orders
 from attsvm.next_token.problems import solve_attention, solve_decoder
 from attsvm.next_token.realizable import find_explained, realizability
 from attsvm.next_token.sentences import Sentences, embedding_of
-from attsvm.next_token.text import TextReading
 
 
 def describe_sentences(
-    found: TextReading,
-    every: Mapping[int, Order],
-    *,
-    query: int | None = None,
+    data: Sentences, every: Mapping[int, Order], *, query: int | None = None
 ) -> dict[str, Any]:
-    """What is known of a text.
+    """What is known of sentences.
 
-    every: the orders of its sentences. query: the one whose order and column are given in full;
+    every: their orders. query: the one whose order and column are given in full;
     without it every order is counted.
     """
-    data = found.sentences
     finding = realizability(data, every)
     chosen = every if query is None else {query: every[query]}
     without = ~data.optimal.any(axis=1)
@@ -39,14 +34,7 @@ def describe_sentences(
         "vocabulary": data.vocabulary,
         "collocations": int((data.follows >= 0).sum()),
         "queries": len(every),
-        "left_out": {
-            "words": found.left_out_words,
-            "tokens": found.left_out_tokens,
-            "lines": found.left_out_lines,
-            "collocations": found.left_out_collocations,
-        },
-        "skipped": found.skipped,
-        "followers": found.mode or "written",
+        "left_out": dict(data.left_out),
         "ordered_queries": sum(bool(len(order.tokens)) for order in every.values()),
         "explained": int(data.counts[find_explained(data, every)].sum()),
         "without_optimal": int(data.counts[without].sum()),

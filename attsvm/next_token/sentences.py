@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -37,7 +37,8 @@ class Sentences:
     words (S, L): tokens from left to right, −1 beyond the end; labels (S,); counts (S,): how often
     each occurred; lines (S,): where it occurred first; follows (N,): n(x), −1 where it is not
     known; follow_counts (N,): how often x was seen with its follower; names: the tokens' words.
-    `first` is the number of the first line: 1 in files, 0 in lists.
+    `first` is the number of the first line: 1 in files, 0 in lists. left_out: what reading a file
+    left out, by kind.
 
     >>> import attsvm
     >>> data = attsvm.Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
@@ -55,6 +56,7 @@ class Sentences:
     follow_counts: Ints
     names: tuple[str, ...] | None = None
     first: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(

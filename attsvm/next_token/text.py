@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -32,26 +32,6 @@ _SHORT = frozenset(
 )
 # A word that may end a sentence: its body, the mark, and what closes after it.
 _END = re.compile(r"(?P<body>.*?)(?P<mark>[.!?…]+)(?P<close>[\"'”’»)\]]*)", re.S)
-
-
-@dataclass(frozen=True)
-class TextReading:
-    """What a file held: its sentences, and what a smaller vocabulary left out of them.
-
-    left_out_words: distinct words beyond the vocabulary; left_out_tokens: their occurrences;
-    left_out_lines: lines with too few words left to be what they were, a sentence or a collocation;
-    left_out_collocations: lines of the collocations' file with such a word; skipped: lines or
-    sentences of prose that were too short; mode: how followers were found, "bigrams" or "copy", or
-    None where they are written.
-    """
-
-    sentences: Sentences
-    left_out_words: int = 0
-    left_out_tokens: int = 0
-    left_out_lines: int = 0
-    left_out_collocations: int = 0
-    skipped: int = 0
-    mode: str | None = None
 
 
 def read_sentences(
@@ -96,6 +76,8 @@ def read_sentences(
     Returns
     -------
     Sentences
+        Their `left_out` says how many lines were too short ("skipped"), and what a smaller
+        vocabulary left out: distinct "words", "tokens", "lines" and "collocations".
 
     Raises
     ------
@@ -110,30 +92,6 @@ def read_sentences(
     >>> read_sentences(file, prose=True, lower=True, strip=True)
     Sentences(2 distinct of 2, 7 tokens, 5 collocations)
     """
-    return read_text(
-        file,
-        collocations=collocations,
-        vocabulary=vocabulary,
-        limit=limit,
-        prose=prose,
-        lower=lower,
-        strip=strip,
-        shortest=shortest,
-    ).sentences
-
-
-def read_text(
-    file: Path | str,
-    *,
-    collocations: Path | str | None = None,
-    vocabulary: int | None = None,
-    limit: int | None = None,
-    prose: bool = False,
-    lower: bool = False,
-    strip: bool = False,
-    shortest: int | None = None,
-) -> TextReading:
-    """As `read_sentences`, with what was left out of the sentences."""
     for name, number in (("vocabulary", vocabulary), ("limit", limit), ("shortest", shortest)):
         if number is not None:
             whole(number, name, least=1, kind=BadTokens)
@@ -173,12 +131,12 @@ def read_text(
             raise BadTokens(
                 f"{listed} holds words and {source} token numbers: write both as numbers"
             )
-        found = TextReading(_sentences(lines, pairs, mode, vocabulary))
+        found = _sentences(lines, pairs, mode, vocabulary)
     elif vocabulary is None:
-        found = TextReading(_sentences(lines, pairs, mode, None))
+        found = _sentences(lines, pairs, mode, None)
     else:
         found = _most_frequent(lines, pairs, mode, vocabulary)
-    return replace(found, skipped=skipped, mode=mode)
+    return replace(found, left_out={"skipped": skipped, **found.left_out})
 
 
 def _check_lines(
@@ -217,7 +175,7 @@ def _sentences(
 
 def _most_frequent(
     lines: list[Line], pairs: list[Line], mode: str | None, vocabulary: int
-) -> TextReading:
+) -> Sentences:
     """What the most frequent words alone make of the lines."""
     seen = Counter(word for _, line in lines for word in line)
     # The sort is stable and a Counter keeps the order of first appearance.
@@ -236,13 +194,13 @@ def _most_frequent(
             "vocabulary"
         )
     between = [(number, pair) for number, pair in pairs if kept.issuperset(pair)]
-    return TextReading(
-        _sentences(shorter, between, mode, None),
-        left_out_words=len(seen) - len(kept),
-        left_out_tokens=sum(times for word, times in seen.items() if word not in kept),
-        left_out_lines=lost,
-        left_out_collocations=len(pairs) - len(between),
-    )
+    left_out = {
+        "words": len(seen) - len(kept),
+        "tokens": sum(times for word, times in seen.items() if word not in kept),
+        "lines": lost,
+        "collocations": len(pairs) - len(between),
+    }
+    return replace(_sentences(shorter, between, mode, None), left_out=left_out)
 
 
 def _texts(file: Path) -> Iterator[Numbered]:

@@ -2,12 +2,12 @@
 
 `style` is what they agree on: sizes, colours, fonts, and the settings in `styled()`. Every other
 file draws from results alone: `training` runs, compared or in stages, `results` what else `plot()`
-draws, `networks` real networks, `hasse` the orders of next-token data, `tour` one selection in
-every norm, `studies` the tables of experiments.
+draws, `networks` real networks, `margin` one input in the plane, `studies` the tables of
+experiments.
 """
 
 from __future__ import annotations
 
-from attsvm.plotting.tour import draw
+from attsvm.plotting.margin import draw
 
 __all__ = ["draw"]

@@ -14,12 +14,7 @@ from attsvm.certificate import Certificate
 from attsvm.errors import Unsupported
 from attsvm.plotting import style
 from attsvm.plotting.style import one_panel
-from attsvm.plotting.training import (
-    comparison_picture,
-    path_picture,
-    sentences_picture,
-    stages_picture,
-)
+from attsvm.plotting.training import comparison_picture, path_picture, sentences_picture
 from attsvm.theory.convergence import Basin, ConvergenceProof
 from attsvm.theory.optima import Optima, Optimality
 from attsvm.theory.outcome import Outcome
@@ -206,5 +201,4 @@ PICTURES: dict[str, Callable[..., Figure]] = {
     "proof": proof_picture,
     "regpath": regpath_picture,
     "sentences": sentences_picture,
-    "stages": stages_picture,
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,7 @@ from matplotlib.lines import Line2D
 
 from attsvm._utils.arrays import Floats, Ints
 from attsvm.errors import BadTokens
-from attsvm.next_token.training.outcome import (
-    SentenceOutcome,
-    SentenceRun,
-    excesses,
-    sentence_outcome,
-)
-from attsvm.next_token.training.train import Stages
+from attsvm.next_token.training.outcome import SentenceOutcome, excesses
 from attsvm.plotting import style
 from attsvm.plotting.style import Picture, finish, headline, sheet, step_axis
 from attsvm.theory import measures
@@ -300,27 +293,6 @@ def _comparison_headline(found: Comparison) -> str:
 _EXACT = 1e-14
 
 
-@dataclass(frozen=True, eq=False)
-class Curves:
-    """One matrix along B runs, at steps (R,): above, apart and norm are (R, B).
-
-    above: the loss less its infimum; apart: 1 − correlation with the solution, nan where it is not
-    known; name: what the legend calls it, nothing for none.
-    """
-
-    steps: Ints
-    above: Floats
-    apart: Floats
-    norm: Floats
-    name: str = ""
-    colour: str = style.MARGIN
-
-
-def stages_picture(both: Stages, *, look: str = "screen") -> Figure:
-    """The picture of both stages, each beside the solution of its own problem."""
-    return sentences_picture(sentence_outcome(SentenceRun.of(both, both.sentences)), look=look)
-
-
 def sentences_picture(found: SentenceOutcome, *, look: str = "screen") -> Figure:
     """Loss, direction and norm of each matrix that was trained on sentences.
 
@@ -343,40 +315,36 @@ def sentences_picture(found: SentenceOutcome, *, look: str = "screen") -> Figure
             above, label = path.loss[:, 0], "loss"
             if name == "W_kq" and found.infimum is not None and path is not run.decoder:
                 above, label = excesses(run, path, found.infimum), "L − L⋆"
-            curves = Curves(path.steps, above[:, None], apart[:, None], norm[:, None])
-            draw_row(list(axes), curves, matrix=name, loss=label)
+            _draw_row(list(axes), name, path.steps, (label, above), apart, norm)
         return figure
 
 
-def draw_row(axes: Sequence[Axes], curves: Curves, *, matrix: str, loss: str) -> None:
-    """Draw three panels: the median of the runs, the range of all of them shaded.
+def _draw_row(
+    axes: Sequence[Axes], name: str, steps: Ints, loss: tuple[str, Floats], apart: Floats, norm: Any
+) -> None:
+    """One matrix: its loss, 1 − correlation with the solution, and its norm, at steps (R,).
 
     An exponential law is straight in the first, a power of the step in the second.
     """
-    first, direction, norm = axes
-    _curve(first, curves, curves.above)
-    _curve(norm, curves, curves.norm)
-    first.set(yscale="log", ylabel=loss, title=f"{matrix}: loss")
-    direction.set(xscale="log", ylabel="1 − correlation", title=f"{matrix}: direction")
-    if np.nanmax(curves.apart, initial=-1.0) >= _EXACT:
-        _curve(direction, curves, np.maximum(curves.apart, _EXACT))
+    first, direction, size = axes
+    _curve(first, steps, loss[1])
+    _curve(size, steps, norm)
+    first.set(yscale="log", ylabel=loss[0], title=f"{name}: loss")
+    direction.set(xscale="log", ylabel="1 − correlation", title=f"{name}: direction")
+    if np.nanmax(apart, initial=-1.0) >= _EXACT:
+        _curve(direction, steps, np.maximum(apart, _EXACT))
         direction.set_yscale("log")
     else:
-        known = bool(np.isfinite(curves.apart).any())
+        known = bool(np.isfinite(apart).any())
         label = f"exact (below {_EXACT:g})" if known else "not known"
         direction.text(0.5, 0.5, label, transform=direction.transAxes, ha="center")
-        direction.set(xlim=(1, max(float(curves.steps[-1]), 2.0)), yticks=[])
-    norm.set(ylabel=f"‖{matrix}‖", title=f"{matrix}: norm")
+        direction.set(xlim=(1, max(float(steps[-1]), 2.0)), yticks=[])
+    size.set(ylabel=f"‖{name}‖", title=f"{name}: norm")
     for ax in axes:
         ax.set_xlabel("step")
-    if curves.name:
-        norm.legend(frameon=False, loc="upper left")
 
 
-def _curve(ax: Axes, curves: Curves, values: Floats) -> None:
-    """The median and the range of the positive values (R, B) over the steps after the first."""
-    shown = (curves.steps > 0) & (np.isfinite(values) & (values > 0)).all(axis=1)
-    x, y, colour = curves.steps[shown], values[shown], curves.colour
-    if len(x):
-        ax.fill_between(x, y.min(axis=1), y.max(axis=1), color=colour, alpha=0.18, linewidth=0)
-        ax.plot(x, np.median(y, axis=1), color=colour, linewidth=_WIDE, label=curves.name or None)
+def _curve(ax: Axes, steps: Ints, values: Floats) -> None:
+    """The positive values over the steps after the first."""
+    shown = (steps > 0) & np.isfinite(values) & (values > 0)
+    ax.plot(steps[shown], values[shown], color=style.MARGIN, linewidth=_WIDE)

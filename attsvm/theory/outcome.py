@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from attsvm._utils.arrays import Bools, Floats, Ints
-from attsvm._utils.expected import positive, whole_instance
+from attsvm._utils.expected import positive, shown, whole_instance
 from attsvm._utils.files import finite
-from attsvm._utils.result import Summary, Table, draw
+from attsvm._utils.result import Result, Summary, Table, draw
 from attsvm.certificate import Certificate
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.norms import Norm
@@ -239,6 +239,10 @@ def outcome(
             return layer_outcome(run, tokens, head, form, instance=instance, norm=norm)
         case, known, prover = _read_path(run, tokens, head, instance, model, loss)
         usual = None
+    elif isinstance(run, Result):
+        raise BadTokens(
+            f"run is {shown(run)}: give a Path or weights; a run on sentences goes with Sentences"
+        )
     elif model is not None:
         raise Unsupported("model is for a saved run: given weights are read by their shape")
     else:

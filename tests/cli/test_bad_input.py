@@ -192,8 +192,6 @@ def good(tmp_path):
         ("--C -1", ("C is -1.0",)),
         ("--C nan", ("C is nan",)),
         ("--C inf", ("C is inf",)),
-        ("--C 1 --problem any", ("--problem any",)),
-        ("--solver newton --problem any", ("--problem any",)),
         ("--tol 0", ("tol is 0.0",)),
         ("--tol -1e-8", ("tol is -1e-08",)),
         ("--tol nan", ("tol is nan",)),
@@ -240,10 +238,6 @@ def test_optima_refuses(run, good, words, said):
 def test_example_refuses(run, tmp_path, words, said):
     refused(run("example", *words.split()), *said)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_tour_needs_a_folder(run, good):
-    refused(run("tour", "--out", good), "good.npz")
 
 
 @pytest.mark.parametrize(

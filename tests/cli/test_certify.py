@@ -30,7 +30,6 @@ PROBLEMS = {
     "finite": ({"X": X, "z": Z, "select": SETS, "attention": ATTENTION}, "finite"),
     "labels": ({"X": X, "alpha": [0, 1, 2], "y": [1, -1, 1]}, "labels"),
     "relaxed": ({"X": X, "alpha": [0, 1, 2], "y": [1, -1, 1]}, "relaxed"),
-    "any": ({"X": X, "z": Z, "select": SETS}, "any"),
     "a line": ({"X": [[[1.0, 0.0], [0.0, 0.0], [2.0, 0.0]]], "alpha": [0]}, "selection"),
     "equal tokens": ({"X": [[[1.0, 0.0], [1.0, 0.0]]], "alpha": [0]}, "selection"),
 }
@@ -202,9 +201,6 @@ def test_an_invented_proof_is_not_one(run, tmp_path):
         ({"norm": 2.0}, "unknown norm '2.0'"),
         ({"norm": np.array(["l1", "l2"])}, "norm has shape (2,)"),
         ({"problem": np.str_("dual")}, "unknown problem 'dual'"),
-        ({"problem": np.str_("any")}, "winners"),
-        ({"problem": np.str_("any"), "winners": np.array([0, 0, 9])}, "alpha[2] is 9"),
-        ({"problem": np.str_("any"), "winners": np.array([0, 0, 3])}, "winner of input 2"),
     ],
 )
 def test_what_is_no_solution_is_refused(run, tmp_path, changes, word):

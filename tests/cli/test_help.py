@@ -9,9 +9,7 @@ import typer
 
 from attsvm.cli import PANELS, app
 from attsvm.cli.options import NAMES
-from attsvm.next_token.sentences import EMBEDDINGS
 from attsvm.next_token.training.gradient import READOUTS
-from attsvm.next_token.training.train import WEIGHTS
 from attsvm.norms import NORMS
 from attsvm.plotting.style import LOOKS
 from attsvm.training.heads import HEADS
@@ -29,7 +27,7 @@ def test_names_in_help_are_those_of_the_registries():
     known = {
         "models": MODELS, "sentence_models": SENTENCE_MODELS, "optimizers": OPTIMIZERS,
         "heads": HEADS, "losses": LOSSES, "schedules": SCHEDULES, "norms": NORMS,
-        "readouts": READOUTS, "weights": WEIGHTS, "embeddings": EMBEDDINGS, "styles": LOOKS,
+        "readouts": READOUTS, "styles": LOOKS,
     }  # fmt: skip
     for key, registry in known.items():
         assert NAMES[key] == tuple(registry), key

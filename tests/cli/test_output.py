@@ -126,17 +126,6 @@ def test_soft_margin(run, infeasible):
     assert report["W"][0][0] == pytest.approx(0.0, abs=1e-6)
 
 
-def test_some_member_of_a_kept_set_wins(run, tmp_path):
-    """On a line with tokens 0, 1, 3 and {1, 3} kept, 3 wins at w = 1/3; 1 would need w = 1."""
-    file = save(tmp_path / "set.npz", X=[[[0.0], [1.0], [3.0]]], select=[[False, True, True]])
-    report = run("solve", file, "--problem", "any", "--json").report
-    assert report["winners"] == [2]
-    assert report["upper"] == pytest.approx(1 / 3)
-    assert report["choices"] == 2
-    tied = run("solve", file, "--json")  # the selection problem ties 1 and 3: w = 0
-    assert tied.code == 3
-
-
 def test_right_hand_sides(run, tmp_path):
     file = save(tmp_path / "b.npz", X=[[[1.0], [0.0]]], alpha=[0], b=[[0.0, 5.0]])
     assert run("solve", file, "--json").report["upper"] == pytest.approx(5.0)
@@ -148,21 +137,6 @@ def test_optima_prints_a_table(run, separable):
     assert "9 of 9 selections are feasible" in done.out and "yes" in done.out
     listed = run("optima", separable, "--rows", 2, "--json").report
     assert len(listed["list"]) == 2 and listed["feasible"] == 9
-
-
-def test_tour(run, tmp_path):
-    done = run("tour", "--out", tmp_path / "tour", "--json")
-    assert done.code == 0 and done.err == ""
-    rows = done.report["rows"]
-    assert {row["norm"] for row in rows} >= {"frobenius", "nuclear", "spectral", "max", "l1"}
-    assert all(row["exact"] and 0 < row["lower"] <= row["upper"] for row in rows)
-    assert {path.name for path in (tmp_path / "tour").iterdir()} == {"tour.svg", "tour.png"}
-
-
-def test_tour_table(run, tmp_path):
-    done = run("tour", "--out", tmp_path / "tour")
-    assert done.code == 0
-    assert "nuclear" in done.out and "holds" in done.out and "tour.svg" in done.out
 
 
 def test_play(run, tmp_path, monkeypatch):

@@ -89,14 +89,9 @@ def test_table_and_figure(run, text):
     [
         ("--model decoder --steps 60", {"W_ov": 60}),
         ("--model joint-next-token --steps 60", {"W_kq": 60, "W_ov": 60}),
-        ("--model joint-next-token --steps 60 --add-collocations", {"W_kq": 60, "W_ov": 60}),
         ("--model next-token --steps 60 --readout mass", {"W_kq": 60}),
         ("--model next-token --steps 60 --decoder-steps 30 --decoder-lr 0.5 --lr 0.1 "
-         "--weights uniform --optimizer gd --schedule sqrt --init normal:0.1 --seed 3",
-         {"W_kq": 60, "W_ov": 30}),
-        ("--model next-token --steps 60 --decoder-steps 30 --embedding normal --dimension 9",
-         {"W_kq": 60, "W_ov": 30}),
-        ("--model next-token --steps 60 --decoder-steps 30 --dimension 11",
+         "--optimizer gd --schedule sqrt --init normal:0.1 --seed 3",
          {"W_kq": 60, "W_ov": 30}),
         ("--model next-token --steps 60 --decoder-steps 30 --optimizer sign",
          {"W_kq": 60, "W_ov": 30}),
@@ -112,17 +107,6 @@ def test_other_runs(run, text, words, steps):
     if "--optimizer sign" in words:
         assert report["certificates"]["W_kq"]["norm"] == "max"
         assert "max norm" in report["certificates"]["W_kq"]["message"]
-    if "--dimension 11" in words:
-        assert report["dimension"] == 11 and report["vocabulary"] == 8
-
-
-def test_too_few_dimensions_are_infeasible(run, text):
-    file = text(written(realizable(12, 4, 60, 0)))
-    done = run("train", file, "--model", "next-token", *SHORT, "--embedding", "normal",
-               "--dimension", 2, "--json")  # fmt: skip
-    assert done.code == 3 and done.report["status"] == "infeasible"
-    assert done.err.startswith("attsvm: ") and done.err.count("\n") == 1
-    assert done.report["correlation"]["W_kq"] is None
 
 
 def test_ties_are_accepted_when_asked(run, text):
@@ -144,7 +128,6 @@ def test_ties_are_accepted_when_asked(run, text):
     ("content", "words", "said"),
     [
         ("", "", ["text.txt is empty"]),
-        (GOOD, "--dimension 5", ["8 tokens cannot be orthonormal in 5", "normal"]),
         (TORN, "", ["line 4", "line 5", "two labels", "--ties"]),
         (ROUND, "", ["goes round", "line 5", "line 6", "line 7", "--ties"]),
         ("a A\nb B\na b B\na b A\nb b C\n", "", ["line 3", "line 4", "--ties", "more"]),
@@ -164,15 +147,12 @@ def test_ties_are_accepted_when_asked(run, text):
         (GOOD, "--resume path.npz", ["--resume does not fit"]),
         (GOOD, "--init file", ["--init file needs a problem file"]),
         (GOOD, "--init random", ["unknown init"]),
-        (GOOD, "--add-collocations", ["--add-collocations does not fit"]),
         (GOOD, "--readout mass --decoder-lr 0.1", ["--decoder-lr does not fit", "mass"]),
         (GOOD, "--decoder-lr 0", ["--decoder-lr is 0"]),
         (GOOD, "--decoder-lr nan", ["--decoder-lr is nan"]),
         (GOOD, "--decoder-steps -1", ["--decoder-steps"]),
         (GOOD, "--lr -1", ["--lr is -1"]),
         (GOOD, "--readout sum", ["unknown readout 'sum'", "softmax, mass"]),
-        (GOOD, "--weights equal", ["unknown weights 'equal'", "empirical, uniform"]),
-        (GOOD, "--embedding random", ["unknown embedding 'random'"]),
         (GOOD, "--optimizer sgd", ["unknown optimizer 'sgd'"]),
         (GOOD, "--schedule cosine", ["unknown schedule"]),
         (GOOD, "--option eps=1", ["no option eps"]),
@@ -190,7 +170,6 @@ def test_refused(run, text, tmp_path, content, words, said):
         ("--model joint-next-token --decoder-lr 1", ["--decoder-lr does not fit"]),
         ("--model joint-next-token --readout mass", ["--readout does not fit"]),
         ("--model weight --ties", ["--ties is for sentences", "next-token"]),
-        ("--model weight --embedding normal", ["--embedding is for sentences"]),
         ("--model prompt --decoder-steps 5", ["--decoder-steps is for sentences"]),
         ("--model weight", ["text.txt is not an .npz file"]),
     ],
@@ -213,16 +192,6 @@ def test_a_diverging_run_says_so(run, text):
     done = run("train", text(GOOD), "--model", "next-token", *SHORT, "--lr", 1e308, "--json")
     assert done.report["diverged"]["W_kq"] >= 0
     assert "diverged at step" in done.err and "smaller --lr" in done.err
-
-
-def test_no_floor_is_told_where_no_solution_is(run, text):
-    good = text("0 1\n1 2\n2 3\n3 0\n0 2 3 1\n2 1 3 3\n")
-    for model in ("decoder", "joint-next-token"):
-        result = run("train", good, "--model", model, "--embedding", "normal", "--dimension", 1,
-                     "--steps", 20, "--json")  # fmt: skip
-        report = result.report
-        assert (result.code, report["status"]) == (3, "infeasible")
-        assert report["infimum"] is None and report["excess"] is None and report["loss"] > 0
 
 
 def test_the_sentences_are_not_replaced(run, text, tmp_path):

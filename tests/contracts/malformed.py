@@ -67,7 +67,7 @@ def bad_values() -> dict[str, Any]:
         "masked": np.ma.masked_array([1.0, 2.0], [True, False]), "ints": np.array([0, 0, 0]),
         "broadcast": np.broadcast_to(1.0, (10**6, 10**6)), "path": Path("no-such-file"),
         "Tokens": tokens, "Problem": attsvm.Problem.of(tokens, [0, 0, 0]), "Path": path(),
-        "Certificate": MADE["Certificate"][0](), "Sentences": sentences(), "Stages": stages(),
+        "Certificate": MADE["Certificate"][0](), "Sentences": sentences(),
         "Norm": attsvm.norm_of("l1"), "Outcome": MADE["Outcome"][0](),
     }  # fmt: skip
     return values | {"generator": (k for k in range(3))}

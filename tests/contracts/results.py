@@ -105,7 +105,7 @@ def tied() -> attsvm.Sentences:
 
 
 @cache
-def stages() -> attsvm.Stages:
+def stages() -> SentenceRun:
     return attsvm.two_stages(sentences(), steps=(200, 300))
 
 
@@ -195,9 +195,8 @@ MADE: dict[str, tuple[Callable[[], Any], ...]] = {
     "Selection": (lambda: attsvm.Selection.best(*large()),),
     "SentenceOutcome": (sentence_end,),
     "SentenceProof": (lambda: sentence_end().proof,),
-    "SentenceRun": (lambda: SentenceRun.of(stages(), sentences()),),
+    "SentenceRun": (stages,),
     "SetChoice": (choice,),
-    "Stages": (stages,),
     "Tight": (lambda: best().tight,),
     "Witness": (lambda: attsvm.Witness(3, 4, 0.5),),
 }

@@ -95,7 +95,6 @@ DRAWN = {
     "Basin": "basin", "Certificate": "certificate", "Comparison": "comparison",
     "ConvergenceProof": "proof", "Optima": "optima", "Optimality": "optimality",
     "Outcome": "outcome", "Path": "path", "RegPath": "regpath", "SentenceOutcome": "sentences",
-    "Stages": "stages",
 }  # fmt: skip
 
 

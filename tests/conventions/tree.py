@@ -10,7 +10,7 @@ PACKAGE = ROOT / "attsvm"
 
 
 # What tools leave behind, for a tree that git does not know.
-LEFT_BEHIND = {"__pycache__", "build", "dist", "tour"}
+LEFT_BEHIND = {"__pycache__", "build", "dist"}
 
 
 @cache

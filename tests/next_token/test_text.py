@@ -6,7 +6,7 @@ import pytest
 from attsvm import BadTokens, Sentences, TooLarge, Unsupported
 from attsvm.datasets.sentences import cyclic, realizable
 from attsvm.next_token.realizable import find_explained, realizability
-from attsvm.next_token.text import read_sentences, read_text, split_prose, strip_word, write_lines
+from attsvm.next_token.text import read_sentences, split_prose, strip_word, write_lines
 
 
 def written(folder, text: str | bytes, name: str = "text.txt"):
@@ -68,29 +68,29 @@ def test_limit(tmp_path):
 
 def test_the_most_frequent_words(tmp_path):
     text = "a b\na rare b a\nb a b\nodd a odd2\nodd b\nc a rare b\n"
-    found = read_text(written(tmp_path, text), vocabulary=3)
+    found = read_sentences(written(tmp_path, text), vocabulary=3)
     # a 5 times, b 5, rare 2, odd 2: the first seen among equals stays.
-    data = found.sentences
+    data = found
     assert data.names == ("a", "b", "rare")
     assert [data.text(s) for s in range(data.size)] == ["a rare b → a", "b a → b", "a rare → b"]
     assert data.lines.tolist() == [2, 3, 6]
     assert data.follows.tolist() == [1, -1, -1]  # 'odd b' is gone, 'odd a odd2' is no pair
-    assert (found.left_out_words, found.left_out_tokens) == (3, 4)
-    assert found.left_out_lines == 2
-    whole = read_text(written(tmp_path, text), vocabulary=100)
-    assert whole.sentences.vocabulary == 6 and whole.left_out_words == whole.left_out_lines == 0
+    assert (found.left_out["words"], found.left_out["tokens"]) == (3, 4)
+    assert found.left_out["lines"] == 2
+    whole = read_sentences(written(tmp_path, text), vocabulary=100)
+    assert whole.vocabulary == 6 and not any(whole.left_out.values())
 
 
 def test_a_shortened_sentence_is_no_collocation(tmp_path):
     """'a x b' without x would say that b follows a, against the line that says c does."""
     file = written(tmp_path, "a c\na x b\nb c a\n")
-    found = read_text(file, vocabulary=3)
-    assert found.sentences.size == 1 and found.left_out_lines == 1
-    assert found.sentences.follows[found.sentences.names.index("a")] == 1
-    counted = read_text(file, vocabulary=3, collocations="bigrams")  # a c, a b, b c, c a
-    names, follows = counted.sentences.names, counted.sentences.follows
+    found = read_sentences(file, vocabulary=3)
+    assert found.size == 1 and found.left_out["lines"] == 1
+    assert found.follows[found.names.index("a")] == 1
+    counted = read_sentences(file, vocabulary=3, collocations="bigrams")  # a c, a b, b c, c a
+    names, follows = counted.names, counted.follows
     assert {names[x]: names[y] for x, y in enumerate(follows)} == {"a": "c", "b": "c", "c": "a"}
-    assert counted.left_out_lines == 1
+    assert counted.left_out["lines"] == 1
 
 
 def test_collocations_of_a_file(tmp_path):
@@ -99,8 +99,8 @@ def test_collocations_of_a_file(tmp_path):
     data = read_sentences(file, collocations=pairs)
     assert data.follows.tolist() == [1, 2, 2]
     same(read_sentences(file, collocations=str(pairs)), data)
-    fewer = read_text(file, collocations=pairs, vocabulary=2)  # c is left out
-    assert fewer.left_out_collocations == 3 and fewer.sentences.follows.tolist() == [1, -1]
+    fewer = read_sentences(file, collocations=pairs, vocabulary=2)  # c is left out
+    assert fewer.left_out["collocations"] == 3 and fewer.follows.tolist() == [1, -1]
     numbers = written(tmp_path, "0 1 2\n", "numbers.txt")
     same(
         read_sentences(numbers, collocations=written(tmp_path, "2 0", "n.txt")),
@@ -259,14 +259,14 @@ def test_lower_strip_and_shortest_in_lines(tmp_path):
     file = written(tmp_path, "The Cat, sat.\n...\nA cat\nSo!\nthe cat sat\n")
     with pytest.raises(BadTokens, match=r"line 4 .* --shortest 2, or read .* --prose"):
         read_sentences(file, strip=True)
-    found = read_text(file, lower=True, strip=True, shortest=2)
-    assert found.skipped == 1 and found.mode is None
-    assert found.sentences.counts.tolist() == [2] and found.sentences.names == (
+    found = read_sentences(file, lower=True, strip=True, shortest=2)
+    assert found.left_out["skipped"] == 1
+    assert found.counts.tolist() == [2] and found.names == (
         "the", "cat", "sat", "a",
     )  # fmt: skip
-    assert found.sentences.follows[3] == 1  # the line of two tokens is still a collocation
-    found = read_text(file, lower=True, strip=True, shortest=3)
-    assert found.skipped == 2 and not (found.sentences.follows >= 0).any()
+    assert found.follows[3] == 1  # the line of two tokens is still a collocation
+    found = read_sentences(file, lower=True, strip=True, shortest=3)
+    assert found.left_out["skipped"] == 2 and not (found.follows >= 0).any()
     with pytest.raises(BadTokens, match="no line of 9 or more tokens: 5 are shorter"):
         read_sentences(file, shortest=9)
     with pytest.raises(BadTokens, match="shortest is 0"):
@@ -275,11 +275,10 @@ def test_lower_strip_and_shortest_in_lines(tmp_path):
 
 def test_prose_takes_bigrams_and_skips_what_is_short(tmp_path):
     file = written(tmp_path, "Stop. The cat sat. The cat ran. Thank you.")
-    found = read_text(file, prose=True)
-    assert found.mode == "bigrams" and found.skipped == 2
-    data = found.sentences
+    found = read_sentences(file, prose=True)
+    assert found.left_out["skipped"] == 2
+    data = found
     assert data.size == 2 and data.word(int(data.follows[data.names.index("The")])) == "cat"
-    assert read_text(file, collocations="copy", prose=True).mode == "copy"
     assert read_sentences(file, prose=True, limit=1).size == 1
     with pytest.raises(BadTokens, match="no sentence of 4 or more tokens: 4 are shorter"):
         read_sentences(file, prose=True, shortest=4)

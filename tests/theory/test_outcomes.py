@@ -333,7 +333,7 @@ def test_sentences_refuse_what_is_of_tokens():
     for name, value in (("optimizer", "gd"), ("lr", 0.1), ("loss", "squared")):
         with pytest.raises(Unsupported, match=f"{name} is an option for Tokens"):
             attsvm.outcome(run, data, **{name: value})
-    with pytest.raises(BadTokens, match="run must be a Path of training on Sentences"):
+    with pytest.raises(BadTokens, match="must be a Path"):
         attsvm.outcome(np.eye(3), data)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attsvm import Sentences, train, two_stages
+from attsvm import Sentences, outcome, train, two_stages
 from attsvm._utils import memory
 from attsvm.datasets.sentences import realizable
 from attsvm.errors import BadTokens, TooLarge, Unsupported
@@ -12,8 +12,6 @@ from attsvm.next_token.infimum import excess, infima
 from attsvm.next_token.order import orders
 from attsvm.next_token.problems import solve_attention, solve_decoder
 from attsvm.next_token.training import train as sentence_task
-from attsvm.next_token.training.train import Stages
-from attsvm.plotting.training import Curves, draw_row
 from attsvm.theory.measures import correlation
 
 
@@ -112,18 +110,13 @@ def test_data_that_cannot_be_trained():
         two_stages(Sentences.of([[0, 1], [1, 0], [0, 1, 1]]), steps=(1, 1), weights=("x", "x"))
 
 
-def test_six_panels(stages):
-    assert isinstance(stages, Stages)
-    figure = stages.plot()
+def test_six_panels(data, stages):
+    figure = outcome(stages, data).plot()
     assert len(figure.axes) == 6
     assert [axes.get_title(loc="left") or axes.get_title() for axes in figure.axes] == [
         f"{name}: {what}" for name in ("W_ov", "W_kq") for what in ("loss", "direction", "norm")
     ]
     assert figure.axes[0].get_yscale() == "log" and figure.axes[4].get_xscale() == "log"
-    loss = stages.decoder.loss
-    draw_row(
-        figure.axes[:3], Curves(stages.decoder.steps, loss, 0 * loss, loss), matrix="W", loss=""
-    )
     assert "exact" in figure.axes[1].texts[-1].get_text()  # nothing to draw: it is said
 
 

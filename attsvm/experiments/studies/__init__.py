@@ -22,15 +22,12 @@ from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.study import BadStudy, Study, check_study
 
 PAPERS = ("a", "b", "c", "d", "e", "beyond")
-<<<<<<< HEAD
 # What a study may need: a module, or a data set.
 MODULES = {"torch": "torch", "sklearn": "sklearn", "valence": "vaderSentiment"}
 DATA: dict[str, Callable[[], object]] = {
     "reviews": lambda: review_lines(1),
     "fashion": lambda: fashion_images((1, 1, 1)),
 }
-=======
->>>>>>> h-neigh
 
 
 @cache

@@ -1,4 +1,4 @@
-"""SentenceRun and SentenceOutcome: the end of a run on sentences against its predicted limits.
+"""SentenceOutcome: the end of a run on sentences against its predicted limits.
 
 Each trained matrix is compared with the least-norm solution of its own problem: W_ov with the
 collocations', W_kq with that of the orders that the sentences imply.
@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats
-from attsvm._utils.expected import expect, file_path, whole
-from attsvm._utils.files import finite, write_arrays
-from attsvm._utils.result import Result, Summary, Table, draw
-from attsvm.errors import BadTokens, Unsupported
+from attsvm._utils.expected import expect, whole
+from attsvm._utils.files import finite
+from attsvm._utils.result import Summary, Table, draw
+from attsvm.errors import Unsupported
 from attsvm.next_token.attention import Contexts
 from attsvm.next_token.infimum import FinitePart, excess, finite_part, infima
 from attsvm.next_token.order import Order, check_orders, orders
@@ -30,9 +29,9 @@ from attsvm.next_token.problems import (
     solve_decoder,
 )
 from attsvm.next_token.realizable import Realizability, realizability
-from attsvm.next_token.sentences import Sentences, check_sentences, orthonormal
+from attsvm.next_token.sentences import orthonormal
 from attsvm.next_token.training.proofs import proof_of_run
-from attsvm.next_token.training.train import SentenceObjective, Stages, decoder_of
+from attsvm.next_token.training.train import SentenceRun
 from attsvm.next_token.unseen import (
     UnseenAgreement,
     agreement,
@@ -46,126 +45,11 @@ from attsvm.solvers.solve import solve
 from attsvm.theory.convergence import ConvergenceProof
 from attsvm.theory.limits import Limit, LimitCase, limit_of
 from attsvm.theory.measures import correlation
-from attsvm.training.models import sentence_model_of
 from attsvm.training.optimizers.steps import length
 from attsvm.training.path import Path, pulled_back
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class SentenceRun(Result):
-    """What was trained, and on what.
-
-    objective: what was trained on; decoder: the path of W_ov, attention: that of W_kq, one path
-    where both were trained at once; None for what was not trained.
-
-    >>> from attsvm.next_token import two_stages
-    >>> data = Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
-    >>> run = SentenceRun.of(two_stages(data, steps=(200, 300)), data)
-    >>> run.joint, run.V.shape
-    (False, (3, 3))
-    """
-
-    objective: SentenceObjective
-    decoder: Path | None
-    attention: Path | None
-
-    @classmethod
-    def of(
-        cls, path: Path | Stages, data: Sentences, head: Any = None, embedding: Any = "orthonormal"
-    ) -> SentenceRun:
-        """The run of a path, or of both stages, on these sentences.
-
-        head, embedding: as they were given to `train`.
-        """
-        if isinstance(path, Stages):
-            head, embedding, path = path.decoder, path.E, path.attention
-        config = expect(path, Path, "path", make="train(sentences, …) gives one").config
-        form = sentence_model_of(config["model"])
-        asked = {key: config[key] for key in ("model", "readout", "weights", "collocations")}
-        objective = SentenceObjective.of(
-            check_sentences(data), head=head, embedding=embedding, **asked
-        )
-        if form.attends and not form.decodes and not objective.mass:
-            decoder_of(head, objective.E)  # refuses a missing one
-        if config.get("data", objective.trace) != objective.trace:
-            raise BadTokens(
-                "the run was on other sentences, or with another embedding or decoder: give the "
-                "same ones"
-            )
-        first = head if isinstance(head, Path) else None
-        return cls(objective, path if form.decodes else first, path if form.attends else None)
-
-    @property
-    def model(self) -> str:
-        """The name of the model."""
-        return self.objective.model.name
-
-    @property
-    def data(self) -> Sentences:
-        """The sentences."""
-        return self.objective.sentences
-
-    @property
-    def E(self) -> Floats:
-        """The vectors of the tokens (N, d)."""
-        return self.objective.E
-
-    @property
-    def last(self) -> Path:
-        """The path of the last stage."""
-        path = self.decoder if self.attention is None else self.attention
-        if path is None:
-            raise Unsupported("the run has no path")
-        return path
-
-    @property
-    def joint(self) -> bool:
-        """Whether both matrices were trained at once."""
-        return self.decoder is not None and self.decoder is self.attention
-
-    @property
-    def paths(self) -> dict[str, Path]:
-        """The path of each trained matrix, by its name."""
-        both = {"W_kq": self.attention, "W_ov": self.decoder}
-        return {name: path for name, path in both.items() if path is not None}
-
-    @property
-    def ends(self) -> dict[str, Floats]:
-        """The trained matrices at the end, by name."""
-        return {name: path.weights[name][-1, 0] for name, path in self.paths.items()}
-
-    @property
-    def W_ov(self) -> Floats | None:
-        """The decoder in use, trained or frozen (N, d); None with the readout mass."""
-        head = self.objective.head
-        return self.ends.get("W_ov", None if head is None else decoder_of(head, self.E))
-
-    @property
-    def V(self) -> Floats:
-        """What each token adds to the output's logits, E W_ovᵀ (N, N), by the decoder in use."""
-        if self.W_ov is None:
-            raise Unsupported("the readout mass has no decoder")
-        return self.E @ self.W_ov.T
-
-    def save(self, path: str | FilePath, *, force: bool = False) -> None:
-        """Write the run as one .npz file: the path of the last stage, which `Path.load` reads, and
-        E; after two stages also the arrays of the decoder as decoder.NAME, and its end W_ov."""
-        arrays: dict[str, Any] = {"E": self.E} | self.last.arrays()
-        if self.decoder is not None and self.decoder is not self.last:
-            arrays |= {f"decoder.{key}": array for key, array in self.decoder.arrays().items()}
-            arrays["W_ov"] = self.ends["W_ov"]
-        write_arrays(file_path(path, "path"), arrays, force=force)
-
-    def _card(self) -> Summary:
-        facts = {
-            name: "not trained" if path is None else repr(path)
-            for name, path in (("decoder", self.decoder), ("attention", self.attention))
-        }
-        facts["readout, weights"] = f"{self.objective.readout}, {self.objective.weights}"
-        return Summary("SentenceRun", f"{self.model} on {self.data!r}", facts)
 
 
 # Numbers in the largest array of one evaluation; sentences are taken in parts of this size.
@@ -234,10 +118,9 @@ class SentenceOutcome(Table):
         decoder or no solution.
         """
         count, seed = whole(count, "count", least=1), whole(seed, "seed", least=0)
-        data, ends, E = self.run.data, self.run.ends, self.run.E
+        data, E = self.run.data, self.run.E
         best = self.certificates.get("W_kq")
-        decoder = self.run.W_ov
-        if best is None or decoder is None or best.status == "infeasible":
+        if best is None or self.run.objective.mass or best.status == "infeasible":
             raise Unsupported(
                 "unseen sentences need trained attention, a decoder and a solution to compare with"
             )
@@ -245,7 +128,7 @@ class SentenceOutcome(Table):
         words = draw_unseen(data, count, length=lengths, seed=seed)
         accuracy = logit_accuracy(orders(data), best, E)
         asked = predict_unseen(words, best.W, E, data.follows, accuracy=accuracy)
-        answered = answer_unseen(words, decoder, ends["W_kq"], E)
+        answered = answer_unseen(words, self.run.W_ov, self.run.W_kq, E)
         return agreement(asked, answered)
 
     def to_dict(self) -> dict[str, Any]:
@@ -309,7 +192,7 @@ def sentence_outcome(
 
     >>> from attsvm.next_token import Sentences, two_stages
     >>> data = Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
-    >>> run = SentenceRun.of(two_stages(data, steps=(200, 300)), data)
+    >>> run = two_stages(data, steps=(200, 300))
     >>> sentence_outcome(run).top_optimal
     1.0
     """

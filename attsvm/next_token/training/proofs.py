@@ -15,25 +15,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from attsvm._utils.arrays import Bools, Floats, Ints, detached, numbers
+from attsvm._utils.arrays import Bools, Floats, Ints
+from attsvm._utils.expected import positive
 from attsvm._utils.interval import Interval, up
 from attsvm._utils.memory import require
 from attsvm.certificate import Certificate
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.next_token.order import orders
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.training.train import SentenceObjective, decoder_of
+from attsvm.next_token.training.train import SentenceObjective, SentenceRun, decoder_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.convergence.proof import Blocked, ConvergenceProof, read_fields
 from attsvm.theory.convergence.prover import (
     Geometry,
-    PowerProver,
     Prover,
+    check_W,
     covered_step,
     covered_steps,
 )
@@ -47,9 +48,6 @@ from attsvm.theory.convergence.rows import (
 )
 from attsvm.training.losses import loss_of
 from attsvm.training.optimizers import RuleLike, optimizer_of
-
-if TYPE_CHECKING:
-    from attsvm.next_token.training.outcome import SentenceRun
 
 # The arrays of Sentences in a saved proof.
 _PARTS = ("words", "labels", "counts", "lines", "follows", "follow_counts")
@@ -108,10 +106,11 @@ class SentenceProof(ConvergenceProof):
         return fields | {"objective": objective}
 
 
-class _OfSentences(Prover):
-    """What a prover does differently for sentences."""
+@dataclass(frozen=True, eq=False)
+class SentenceProver(Prover):
+    """Proofs for W_kq under gradient or mirror descent."""
 
-    objective: Any
+    objective: Any = None
 
     def rows_for(self, alpha: Ints) -> Rows:
         """The rows of one kept token per sentence, given by its place."""
@@ -147,20 +146,6 @@ class _OfSentences(Prover):
         return SentenceProof(**vars(made) | own)
 
 
-@dataclass(frozen=True, eq=False)
-class SentenceProver(_OfSentences, Prover):
-    """Proofs for W_kq under gradient descent, plain or normalized."""
-
-    objective: Any = None
-
-
-@dataclass(frozen=True, eq=False)
-class SentencePowerProver(_OfSentences, PowerProver):
-    """Proofs for W_kq under mirror descent."""
-
-    objective: Any = None
-
-
 def proof_of_convergence(
     sentences: Sentences,
     W: Any,
@@ -183,16 +168,12 @@ def proof_of_convergence(
     """
     if not isinstance(sentences, Sentences):
         raise BadTokens("a proof of convergence on sentences needs Sentences: Sentences.of(lines)")
-    if not (isinstance(lr, int | float | np.floating) and 0 < float(lr) < np.inf):
-        raise Unsupported(f"lr is {lr!r}: a proof needs a positive step")
+    size = positive(lr, "lr")
     objective = SentenceObjective.of(
         sentences, "next-token", head=head, embedding=embedding, readout=readout, weights=weights
     )
-    d = objective.E.shape[1]
-    array = numbers(detached(W), "W").astype(np.float64)
-    if array.shape != (d, d) or not np.isfinite(array).all():
-        raise BadTokens(f"W has shape {np.shape(W)}; it must be ({d}, {d}) and finite")
-    return _prover(objective, optimizer, float(lr)).prove(np.ascontiguousarray(array))
+    made = _prover(objective, optimizer, size)
+    return made.prove(check_W(made.tokens, W))
 
 
 def proof_of_run(run: SentenceRun) -> ConvergenceProof | None:
@@ -218,9 +199,7 @@ def _prover(objective: SentenceObjective, optimizer: RuleLike, lr: float) -> Pro
     tokens = sentence_tokens(objective)
     head = np.empty((0, 0)) if objective.mass else decoder_of(objective.head, objective.E)
     loss = loss_of("logistic")
-    if p == 2:
-        return SentenceProver(tokens, head, loss, made.name, lr, plain, objective=objective)
-    return SentencePowerProver(tokens, head, loss, made.name, lr, plain, p=p, objective=objective)
+    return SentenceProver(tokens, head, loss, made.name, lr, plain, p=p, objective=objective)
 
 
 def sentence_tokens(objective: SentenceObjective) -> Tokens:

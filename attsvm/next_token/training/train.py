@@ -8,15 +8,17 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path as FilePath
+from typing import Any
 
 import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, floats
-from attsvm._utils.expected import flag, function, one_of, shown, whole
+from attsvm._utils.expected import expect, file_path, flag, function, one_of, shown, whole
+from attsvm._utils.files import write_arrays
 from attsvm._utils.memory import require
 from attsvm._utils.progress import Progress
-from attsvm._utils.result import Summary, Table, draw
+from attsvm._utils.result import Result, Summary
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.next_token.attention import Contexts, attention_kernel
 from attsvm.next_token.infimum import entropy, finite_part, infima
@@ -43,9 +45,6 @@ from attsvm.training.optimizers.optimizer import Blocks
 from attsvm.training.path import PER_DECADE, Path
 from attsvm.training.task import begin
 from attsvm.training.train import descend
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 WEIGHTS = ("empirical", "uniform")
 # Step sizes times √N and steps, by stage: those of the published experiment.
@@ -357,62 +356,127 @@ def train(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Stages(Table):
-    """The two runs: `decoder` the path of W_ov, `attention` that of W_kq over its end; E (N, d)."""
+class SentenceRun(Result):
+    """What was trained, and on what.
 
-    sentences: Sentences
-    E: Floats
-    decoder: Path
-    attention: Path
+    objective: what was trained on; decoder: the path of W_ov, attention: that of W_kq, one path
+    where both were trained at once; None for what was not trained.
+
+    >>> from attsvm.next_token import two_stages
+    >>> data = Sentences.of([[0, 1], [1, 2], [2, 0], [0, 1, 2], [1, 0, 0, 2]])
+    >>> run = two_stages(data, steps=(200, 300))
+    >>> run.joint, run.V.shape
+    (False, (3, 3))
+    """
+
+    objective: SentenceObjective
+    decoder: Path | None
+    attention: Path | None
+
+    @classmethod
+    def of(
+        cls,
+        path: Path | SentenceRun,
+        data: Sentences,
+        head: Any = None,
+        embedding: Any = "orthonormal",
+    ) -> SentenceRun:
+        """The run of a path on these sentences; a run as it is, if it was on them.
+
+        head, embedding: as they were given to `train`.
+        """
+        if isinstance(path, SentenceRun):
+            head, embedding, path = path.objective.head, path.E, path.last
+        config = expect(path, Path, "run", make="train(sentences, …) gives one").config
+        form = sentence_model_of(config["model"])
+        asked = {key: config[key] for key in ("model", "readout", "weights", "collocations")}
+        objective = SentenceObjective.of(
+            check_sentences(data), head=head, embedding=embedding, **asked
+        )
+        if form.attends and not form.decodes and not objective.mass:
+            decoder_of(head, objective.E)  # refuses a missing one
+        if config.get("data", objective.trace) != objective.trace:
+            raise BadTokens(
+                "the run was on other sentences, or with another embedding or decoder: give the "
+                "same ones"
+            )
+        first = head if isinstance(head, Path) else None
+        return cls(objective, path if form.decodes else first, path if form.attends else None)
+
+    @property
+    def model(self) -> str:
+        """The name of the model."""
+        return self.objective.model.name
+
+    @property
+    def data(self) -> Sentences:
+        """The sentences."""
+        return self.objective.sentences
+
+    @property
+    def E(self) -> Floats:
+        """The vectors of the tokens (N, d)."""
+        return self.objective.E
+
+    @property
+    def last(self) -> Path:
+        """The path of the last stage."""
+        path = self.decoder if self.attention is None else self.attention
+        if path is None:
+            raise Unsupported("the run has no path")
+        return path
+
+    @property
+    def joint(self) -> bool:
+        """Whether both matrices were trained at once."""
+        return self.decoder is not None and self.decoder is self.attention
+
+    @property
+    def paths(self) -> dict[str, Path]:
+        """The path of each trained matrix, by its name."""
+        both = {"W_kq": self.attention, "W_ov": self.decoder}
+        return {name: path for name, path in both.items() if path is not None}
+
+    @property
+    def ends(self) -> dict[str, Floats]:
+        """The trained matrices at the end, by name."""
+        return {name: path.weights[name][-1, 0] for name, path in self.paths.items()}
 
     @property
     def W_ov(self) -> Floats:
-        """The decoder at the end (N, d)."""
-        return self.decoder.weights["W_ov"][-1, 0]
+        """The decoder in use, trained or frozen (N, d)."""
+        if self.objective.mass:
+            raise Unsupported("the readout mass has no decoder")
+        return self.ends["W_ov"] if self.decoder else decoder_of(self.objective.head, self.E)
 
     @property
     def W_kq(self) -> Floats:
-        """The attention at the end (d, d)."""
-        return self.attention.weights["W_kq"][-1, 0]
+        """The trained attention (d, d)."""
+        if self.attention is None:
+            raise Unsupported("attention was not trained")
+        return self.ends["W_kq"]
 
     @property
     def V(self) -> Floats:
-        """What each token adds to the output's logits, E W_ovᵀ (N, N)."""
+        """What each token adds to the output's logits, E W_ovᵀ (N, N), by the decoder in use."""
         return self.E @ self.W_ov.T
 
-    def columns(self) -> dict[str, Any]:
-        """A row per record, the decoder's first: stage, step, loss, log10 of the gradient's norm,
-        the least attention (largest output of the decoder), and the norm of the trained matrix."""
-        both = (("decoder", "W_ov", self.decoder), ("attention", "W_kq", self.attention))
-        parts = []
-        for stage, name, path in both:
-            own = path.columns()
-            parts.append(
-                {
-                    "stage": np.repeat(stage, len(own["step"])),
-                    **{key: own[key] for key in ("step", "loss", "log10_gradient")},
-                    "least_attention": own["least_attention"],
-                    "norm": own[f"norm_{name}"],
-                }
-            )
-        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-
-    def plot(self, *, style: str = "screen") -> Figure:
-        """Loss, direction and norm of each matrix, a row a stage; both problems are solved for it.
-
-        style: "screen", or "paper" for a column.
-        """
-        return draw("stages", self, style=style)
+    def save(self, path: str | FilePath, *, force: bool = False) -> None:
+        """Write the run as one .npz file: the path of the last stage, which `Path.load` reads, and
+        E; after two stages also the arrays of the decoder as decoder.NAME, and its end W_ov."""
+        arrays: dict[str, Any] = {"E": self.E} | self.last.arrays()
+        if self.decoder is not None and self.decoder is not self.last:
+            arrays |= {f"decoder.{key}": array for key, array in self.decoder.arrays().items()}
+            arrays["W_ov"] = self.ends["W_ov"]
+        write_arrays(file_path(path, "path"), arrays, force=force)
 
     def _card(self) -> Summary:
-        paths = {"decoder": self.decoder, "attention": self.attention}
         facts = {
-            name: f"{int(path.steps[-1]):,} steps of {path.config['optimizer']} with lr "
-            f"{path.config['lr']:.4g}, loss {path.loss[-1, 0]:.6g}"
-            for name, path in paths.items()
+            name: "not trained" if path is None else repr(path)
+            for name, path in (("decoder", self.decoder), ("attention", self.attention))
         }
-        facts["W_ov"], facts["W_kq"] = f"{self.W_ov.shape}", f"{self.W_kq.shape}"
-        return Summary("Stages", f"both stages on {self.sentences!r}", facts)
+        facts["readout, weights"] = f"{self.objective.readout}, {self.objective.weights}"
+        return Summary("SentenceRun", f"{self.model} on {self.data!r}", facts)
 
 
 def two_stages(
@@ -425,7 +489,7 @@ def two_stages(
     embedding: Any = "orthonormal",
     progress: Progress | None = None,
     **options: Any,
-) -> Stages:
+) -> SentenceRun:
     """Both stages, from zero: W_ov on the collocations, then W_kq on the sentences over it.
 
     lr: the step size of each stage, 0.2/√N and 0.05/√N unless given. options: what else `train`
@@ -463,7 +527,7 @@ def two_stages(
             **options,
         )
         paths.append(path)
-    return Stages(sentences, E, *paths)
+    return SentenceRun.of(paths[1], sentences, paths[0], E)
 
 
 def _part(progress: Progress | None, start: float, end: float) -> Progress | None:

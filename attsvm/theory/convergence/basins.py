@@ -21,7 +21,7 @@ from attsvm.problem.selection import Kept, Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.theory.convergence import theorems
 from attsvm.theory.convergence.proof import unsupported
-from attsvm.theory.convergence.prover import PowerProver, Prover, prover, whole_log2
+from attsvm.theory.convergence.prover import Prover, prover, whole_log2
 from attsvm.theory.convergence.rows import Rows
 from attsvm.theory.convergence.theorems import ConeAxis
 from attsvm.training.losses import Loss
@@ -141,7 +141,7 @@ def basin(
     (True, False)
     """
     made = prover(tokens, head=head, optimizer=optimizer, lr=lr, loss=loss)
-    if isinstance(made, PowerProver):
+    if made.p != 2:
         raise unsupported(f"the cones of optimizer {made.optimizer!r}")
     alpha = Selection.of(tokens, selection).indices
     at = made.geometry(alpha)
@@ -153,7 +153,7 @@ def basin(
     norms = _least_norms(made, rows, axis, cosines)
 
     def inside(W: Floats) -> bool:
-        c, R = theorems.cone_of(axis, np.ldexp(W, -whole_log2(unit)))
+        c, R = axis.locate(np.ldexp(W, -whole_log2(unit)))
         return bool(((cosines <= c) & (norms <= R)).any())
 
     return Basin(

@@ -30,6 +30,8 @@ from attsvm.theory.convergence.theorems import ConeConstants, scaled_axis
 # tried in the bound on a margin for p > 2.
 _ROUNDS, _MULTIPLIERS = 6, 24
 _SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 1.0)
+# Values of u = 1 − c₀ that are tried, between that of W and the widest cone.
+_TRIED, _LEAST, _MOST = 48, 1e-6, 0.2
 GROW = 1 + 2.0**-44
 # Below this a number counts as one that may be zero.
 _NIL = 1e-300
@@ -187,6 +189,48 @@ class PowerAxis:
             float(tilt.hi),
         )
 
+    # The theorem, and what its proofs call the width of a cone.
+    theorem, key = "power cone", "u"
+
+    def locate(self, W: Floats) -> tuple[float, float]:
+        """At least 1 − c_p(W), and at most ‖W‖_p."""
+        # c_p does not depend on the size of W, and the powers stay in range.
+        x, k = rescale(Interval(W))
+        Y = power_of(Interval(np.abs(x.lo)), self.exponent.less)
+        top = (Y * (np.sign(W) * self.W)).sum()
+        R = length(x, self.exponent.p, (0, 1))
+        c = top / (power_of(R, self.exponent.less) * self.N)
+        return float(np.clip((1.0 - c).hi, 0.0, 2.0)), float(np.ldexp(R.lo, k))
+
+    def widths(self, u: float) -> Floats:
+        """Values of 1 − c₀ to try for a W of this distance, the first its own."""
+        if not u < _MOST:
+            return np.empty(0)
+        return up(np.concatenate([[u], np.geomspace(max(u, _LEAST), _MOST, _TRIED)]))
+
+    def holds(self, u0: float, u: float) -> bool:
+        """Whether the cone 1 − c₀ = u₀ holds a W of this distance."""
+        return u <= u0 * (1 + 2.0**-40) < 1
+
+    def measure(self, rows: Rows, R: float, u: Floats, lr: float, *, plain: bool) -> ConeConstants:
+        """The constants of the cones u (g,) from norm R on, for a step in units of the data."""
+        return measure_power(rows, self, R, u, lr, plain=plain)
+
+    def claims(
+        self, found: ConeConstants, j: int, R: float, u: float, unit: float
+    ) -> dict[str, float]:
+        """The constants of cone j by name, in the units of the data."""
+        return {
+            "p": self.exponent.p,
+            "u": float(found.at[j]),
+            "c0": float(1 - found.at[j]),
+            "R": R * unit,
+            "distance": u,
+            "N": float(self.N.hi) * unit,
+            **found.claims(j, 1.0),
+            "wide": self.wide,
+        }
+
 
 def whole(axis: PowerAxis, u: Floats) -> Floats:
     """At least ‖V − W̃‖_p/N for V of the cone."""
@@ -304,29 +348,8 @@ def _conjugate(axis: PowerAxis, u: Floats, square: Floats, powers: Floats) -> Fl
     return np.asarray((chosen * width + square / (2 * chosen) + last.hi) * GROW)
 
 
-# Values of u = 1 − c₀ that are tried, between that of W and the widest cone.
-_TRIED, _LEAST, _MOST = 48, 1e-6, 0.2
 # Good rows this far beyond the tight ones are taken out of the logarithm in ε.
 _BEYOND = 3.0
-
-
-def locate(axis: PowerAxis, W: Floats) -> tuple[float, float]:
-    """At least 1 − c_p(W), and at most ‖W‖_p."""
-    x, k = rescale(
-        Interval(W)
-    )  # c_p does not depend on the size of W, and the powers stay in range
-    Y = power_of(Interval(np.abs(x.lo)), axis.exponent.less)
-    top = (Y * (np.sign(W) * axis.W)).sum()
-    R = length(x, axis.exponent.p, (0, 1))
-    c = top / (power_of(R, axis.exponent.less) * axis.N)
-    return float(np.clip((1.0 - c).hi, 0.0, 2.0)), float(np.ldexp(R.lo, k))
-
-
-def widths(u: float) -> Floats:
-    """Values of 1 − c₀ to try, the first that of W itself."""
-    if not u < _MOST:
-        return np.empty(0)
-    return up(np.concatenate([[u], np.geomspace(max(u, _LEAST), _MOST, _TRIED)]))
 
 
 @np.errstate(all="ignore")  # what overflows is not proved
@@ -409,20 +432,3 @@ def _speed(good: Bools, B: Floats, size: Floats) -> Floats:
     """A: the largest size of a good row, and the bad ones by their weight."""
     found = np.where(good, size, 0.0).max(axis=1, initial=0.0) + total(B * size)
     return np.asarray(found * GROW)
-
-
-def claims(
-    axis: PowerAxis, found: ConeConstants, j: int, R: float, u: float, unit: float
-) -> dict[str, float]:
-    """The constants of cone j by name, in the units of the data."""
-    p = axis.exponent.p
-    return {
-        "p": p,
-        "u": float(found.at[j]),
-        "c0": float(1 - found.at[j]),
-        "R": R * unit,
-        "distance": u,
-        "N": float(axis.N.hi) * unit,
-        **found.claims(j, 1.0),
-        "wide": axis.wide,
-    }

@@ -2,9 +2,8 @@
 
 Rows and active sets depend on the selection alone and are kept; a proof for another W of the same
 run costs a few milliseconds. `Prover` has the tube, the cone and the loss level of gradient
-descent, `PowerProver` the power cone of mirror descent; `prover_for` chooses between them. Where
-there is no proof, `Blocked` says what blocks it: a row without margin, a row that pulls the wrong
-way, the step, or an inequality.
+descent, and the power cone of mirror descent (p ≠ 2). Where there is no proof, `Blocked` says what
+blocks it: a row without margin, a row that pulls the wrong way, the step, or an inequality.
 
 `proof_of_convergence` proves one W; `proved_since` finds the first record of a run with a proof,
 and `until_proved` is a stop for `train`. A run is covered where its model has W as its one block
@@ -24,13 +23,14 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats, Ints, detached, numbers, vector
 from attsvm._utils.expected import number, shown, whole_instance
+from attsvm._utils.interval import Interval
 from attsvm.certificate import Certificate
 from attsvm.errors import AttsvmError, BadTokens, Unsupported
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
 from attsvm.problem.tokens import Tokens
 from attsvm.solvers.solve import Certificates, solve
-from attsvm.theory.convergence import power_cone, theorems
+from attsvm.theory.convergence import theorems
 from attsvm.theory.convergence.power_cone import PowerAxis
 from attsvm.theory.convergence.proof import Blocked, ConvergenceProof, Theorem, unsupported
 from attsvm.theory.convergence.rows import (
@@ -45,7 +45,6 @@ from attsvm.theory.convergence.theorems import (
     ConeAxis,
     ConeConstants,
     CoveredSteps,
-    Position,
     TubeFrame,
     drift_of,
     float_steps,
@@ -65,6 +64,12 @@ from attsvm.training.path import Path, pulled_back, recorded
 COVERED = 1e6
 # Beyond this many products of rows with tight rows a proof would take minutes and gigabytes.
 LARGEST = 8e6
+# Multipliers of rows that score more, below this share of all, are left out of μ.
+_SMALL = 1e-6
+# Exponents whose constants are well known in floats.
+POWERS = (1.001, 1000.0)
+# Steps tried for the longest one.
+_TRIALS = 40
 # The share of the largest multiplier from which a row counts as a tight one, at first.
 _ACTIVE = 1e-7
 
@@ -86,7 +91,8 @@ class Geometry:
 class Prover:
     """Proofs for W of one instance: tokens, head v (d,), loss, and the steps.
 
-    plain: steps are lr times the gradient; otherwise each has length at most lr, and `steady` says
+    p: the exponent of mirror descent, 2 for gradient descent. plain: steps (of the dual variable)
+    are lr times the gradient; otherwise each has length (dual norm) at most lr, and `steady` says
     that each has just this length. solved: certificates of the tokens' selections, where some are
     known already.
     """
@@ -151,7 +157,8 @@ class Prover:
             return Geometry(blocked=Blocked(str(error)))
         if certificate.W is None:
             return Geometry(rows, blocked=Blocked(certificate.message))
-        return self._axis_of(rows, certificate, certificate.W)
+        own = self._axis_of if self.p == 2 else self._power_axis_of
+        return own(rows, certificate, certificate.W)
 
     def _axis_of(self, rows: Rows, certificate: Certificate, W: Floats) -> Geometry:
         """The geometry of a selection whose problem has this solution W."""
@@ -176,9 +183,23 @@ class Prover:
         direction = np.ldexp(solution, whole_log2(rows.unit))
         return Geometry(rows, ConeAxis.exact(rows, active), None, direction, active, frame)
 
+    def _power_axis_of(self, rows: Rows, certificate: Certificate, W: Floats) -> Geometry:
+        """The same for the power cone."""
+        lam = self.multipliers_for(rows, certificate)
+        lam = np.where(lam > 1e-14 * lam.max(initial=0.0), lam, 0.0)
+        wrong = ~(rows.pull.limit.lo > 0)
+        lam = np.where(wrong & (lam < _SMALL * lam.sum()), 0.0, lam)
+        if (lam[wrong] > 0).any():
+            k = int(np.where(wrong, lam, -1.0).argmax())
+            return Geometry(rows, None, Blocked(not_good(rows, k), rows.name(k)), W)
+        axis = PowerAxis.near(rows, np.ldexp(W, -whole_log2(rows.unit)), lam, self.p)
+        return Geometry(rows, axis, None if axis is not None else Blocked(certificate.message), W)
+
     @property
     def theorems(self) -> dict[Theorem, Callable[[Floats, Geometry], dict[str, Any] | None]]:
         """What may prove a W, scaled to the rows, in the order in which it is tried."""
+        if self.p != 2:
+            return {"power cone": self._cone}
         own: dict[Theorem, Any] = {"tube": self._tube, "cone": self._cone}
         return own | {"level": self._level} if self.plain else own
 
@@ -202,7 +223,8 @@ class Prover:
                     found = by(scaled, at)
             if found is None:
                 none = Blocked("no inequality holds")
-                found = {"blocked": self._blocked(scaled, at) if explain else none}
+                why = self._blocked if self.p == 2 else self._power_blocked
+                found = {"blocked": why(scaled, at) if explain else none}
         return self._made(W, alpha, at, found)
 
     def _made(
@@ -252,6 +274,12 @@ class Prover:
             constants["growth"] = 0.0
         moved = here.shift.nonzero()[0]
         unit, total = rows.unit, steps.errors
+
+        def fits(lr: float) -> bool:
+            longer = CoveredSteps(lr / unit ** (2 if self.plain else 1), self.plain, total)
+            again = theorems.measure_tube(frame, here, longer, found.D[j : j + 1], found.mode)
+            return bool(again.fits[0])
+
         witness = {
             "mode": found.mode,
             "tight": rows.names(frame.active.C),
@@ -264,53 +292,50 @@ class Prover:
             "theorem": "tube",
             "constants": constants,
             "witness": witness,
-            "longest_step": self._longest(frame, here, float(found.D[j]), found.mode, total),
+            "longest_step": self._longest(fits),
             "float_steps": float_steps(self.tokens, frame, W, float(found.h[j]), total),
         }
 
-    def _longest(
-        self, frame: TubeFrame, here: Position, D: float, mode: str, errors: float
-    ) -> float:
-        """The longest step with which the same tube is proved, up to a third of a per cent."""
-        low, factor = self.lr, 1024.0
-        unit = frame.rows.unit ** (2 if self.plain else 1)
-        for _ in range(8):
-            tried = low * np.geomspace(1.0, factor, 42)
-            steps = CoveredSteps(tried / unit, self.plain, errors)
-            fits = theorems.measure_tube(frame, here, steps, np.full(len(tried), D), mode).fits
-            last = int(fits.nonzero()[0].max(initial=0))
-            low = float(tried[last])
-            if last == len(tried) - 1 and factor == 1024:
-                continue  # longer ones may do
-            if factor < 1.2:
-                break
-            factor = float(tried[last + 1] / tried[last]) if last + 1 < len(tried) else 1.0
-        return max(low, self.lr)
+    def _measured(self, W: Floats, at: Geometry) -> ConeConstants | None:
+        """The cones that hold W; None where W is in none."""
+        c, R = at.axis.locate(W)
+        tried = at.axis.widths(c)
+        if not len(tried) or not R > 0:
+            return None
+        return at.axis.measure(at.rows, R, tried, self.lr, plain=self.plain)
 
     def _cone(self, W: Floats, at: Geometry) -> dict[str, Any] | None:
+        found = None if at.axis is None else self._measured(W, at)
+        if found is None or not found.fits.any():
+            return None
         rows: Any = at.rows
-        axis = at.axis
-        if axis is None:
-            return None
-        c, R = theorems.cone_of(axis, W)
-        cosines, size = theorems.cosines(c), self.steps(rows).size
-        if not len(cosines):
-            return None
-        found = theorems.measure_cone(rows, axis, R, cosines, size, plain=self.plain)
-        j = found.best
-        if not found.fits[j]:
-            return None
-        asked = rows, axis, R, size, self.plain
+        axis, j = at.axis, found.best
+        c, R = axis.locate(W)
+
+        def fits(lr: float) -> bool:
+            again = axis.measure(rows, R, found.at[j : j + 1], lr, plain=self.plain)
+            return bool(again.fits[0])
+
         return {
-            "theorem": "cone",
-            "constants": theorems.cone_claims(axis, found, j, R, c, rows.unit),
+            "theorem": axis.theorem,
+            "constants": axis.claims(found, j, R, c, rows.unit),
             "witness": {
                 **_axis_witness(rows, at),
-                "c0": np.float64(found.at[j]),
+                axis.key: np.float64(found.at[j]),
                 "R": np.float64(R * rows.unit),
             },
-            "longest_step": theorems.longest_in_cone(found, j, self.lr, asked),
+            "longest_step": self._longest(fits),
         }
+
+    def _longest(self, fits: Callable[[float], bool]) -> float:
+        """The longest step that fits, by doubling and halving, to a few per mille."""
+        low, high = self.lr, math.inf
+        for _ in range(_TRIALS):
+            tried = 2 * low if high == math.inf else low * math.sqrt(high / low)
+            low, high = (tried, high) if fits(tried) else (low, tried)
+            if high < 1.003 * low:
+                break
+        return low
 
     def _level(self, W: Floats, at: Geometry) -> dict[str, Any] | None:
         rows: Any = at.rows
@@ -373,101 +398,11 @@ class Prover:
         asked, had = found.need[j] * rows.unit**2, found.D[j] ** 2 * rows.unit**2
         return Blocked(f"the tube needs D² ≥ {asked:.3g} where D² = {had:.3g}")
 
-
-def whole_log2(unit: float) -> int:
-    """The k of a power of two 2^k."""
-    return math.frexp(unit)[1] - 1
-
-
-def _axis_witness(rows: Rows, at: Geometry) -> dict[str, Any]:
-    """The rows with multipliers that give the direction, and the axis unless it is exact."""
-    axis = at.axis
-    if axis is None:
-        return {}
-    held = axis.mu.hi > 0
-    exact = at.active is not None
-    return {
-        "exact": exact,
-        "tight": rows.names(held.nonzero()[0]),
-        "mu": axis.mu.mid[held],
-        "axis": np.empty((0, 0)) if exact else np.ldexp(axis.W.mid, whole_log2(rows.unit)),
-    }
-
-
-# Multipliers of rows that score more, below this share of all, are left out of μ.
-_SMALL = 1e-6
-# Exponents whose constants are well known in floats.
-POWERS = (1.001, 1000.0)
-
-
-class PowerProver(Prover):
-    """Proofs for W of one instance under mirror descent with exponent p.
-
-    plain: the step in the dual variable is lr times the gradient; otherwise it has dual norm lr.
-    """
-
-    def _axis_of(self, rows: Rows, certificate: Certificate, W: Floats) -> Geometry:
-        lam = self.multipliers_for(rows, certificate)
-        lam = np.where(lam > 1e-14 * lam.max(initial=0.0), lam, 0.0)
-        wrong = ~(rows.pull.limit.lo > 0)
-        lam = np.where(wrong & (lam < _SMALL * lam.sum()), 0.0, lam)
-        if (lam[wrong] > 0).any():
-            k = int(np.where(wrong, lam, -1.0).argmax())
-            return Geometry(rows, None, Blocked(not_good(rows, k), rows.name(k)), W)
-        axis = PowerAxis.near(rows, np.ldexp(W, -whole_log2(rows.unit)), lam, self.p)
-        return Geometry(rows, axis, None if axis is not None else Blocked(certificate.message), W)
-
-    @property
-    def theorems(self) -> dict[Theorem, Callable[[Floats, Geometry], dict[str, Any] | None]]:
-        return {"power cone": self._power}
-
-    def _measured(self, W: Floats, at: Geometry) -> ConeConstants | None:
-        """The cones that hold W; None where W is in none."""
-        rows: Any = at.rows
-        u, R = power_cone.locate(at.axis, W)
-        tried = power_cone.widths(u)
-        if not len(tried) or not R > 0:
-            return None
-        return power_cone.measure_power(rows, at.axis, R, tried, self.lr, plain=self.plain)
-
-    def _power(self, W: Floats, at: Geometry) -> dict[str, Any] | None:
-        found = self._measured(W, at)
-        if found is None or not found.fits.any():
-            return None
-        rows: Any = at.rows
-        axis, j = at.axis, found.best
-        u, R = power_cone.locate(axis, W)
-        held = axis.mu.hi > 0
-        return {
-            "theorem": "power cone",
-            "constants": power_cone.claims(axis, found, j, R, u, rows.unit),
-            "witness": {
-                "tight": rows.names(held.nonzero()[0]),
-                "mu": axis.mu.mid[held],
-                "axis": np.ldexp(axis.W, whole_log2(rows.unit)),
-                "u": np.float64(found.at[j]),
-                "R": np.float64(R * rows.unit),
-            },
-            "longest_step": self._longest_power(rows, axis, R, found.at[j : j + 1]),
-        }
-
-    def _longest_power(self, rows: Rows, axis: PowerAxis, R: float, u: Floats) -> float:
-        """The longest step with which the same cone is proved, found by doubling and halving."""
-        low, high = self.lr, math.inf
-        for _ in range(20):
-            tried = low * 2 if high == math.inf else 0.5 * (low + high)
-            found = power_cone.measure_power(rows, axis, R, u, tried, plain=self.plain)
-            if bool(found.fits[0]):
-                low = tried
-            else:
-                high = tried
-        return low
-
-    def _blocked(self, W: Floats, at: Geometry) -> Blocked:
+    def _power_blocked(self, W: Floats, at: Geometry) -> Blocked:
         """Why no cone holds: W is far, a row has no margin or scores more, or the inequality."""
         found = self._measured(W, at)
         if found is None:
-            u = power_cone.locate(at.axis, W)[0]
+            u = at.axis.locate(W)[0]
             return Blocked(
                 f"W is too far from the ℓ{self.p:g} max-margin direction: 1 − c_p is {u:.3g}"
             )
@@ -491,6 +426,28 @@ class PowerProver(Prover):
             f"a margin may vanish in the cone 1 − c_p ≤ {found.at[j]:.3g}, the narrowest in which "
             "steps turn inward"
         )
+
+
+def whole_log2(unit: float) -> int:
+    """The k of a power of two 2^k."""
+    return math.frexp(unit)[1] - 1
+
+
+def _axis_witness(rows: Rows, at: Geometry) -> dict[str, Any]:
+    """The rows with multipliers that give the direction, and the axis unless it is exact."""
+    axis = at.axis
+    if axis is None:
+        return {}
+    held = axis.mu.hi > 0
+    exact = at.active is not None
+    return {
+        "exact": exact,
+        "tight": rows.names(held.nonzero()[0]),
+        "mu": axis.mu.mid[held],
+        "axis": np.empty((0, 0))
+        if exact
+        else np.ldexp(Interval.of(axis.W).mid, whole_log2(rows.unit)),
+    }
 
 
 def covered_steps(optimizer: Optimizer) -> tuple[float, bool]:
@@ -520,8 +477,7 @@ def prover_for(
 ) -> Prover:
     """The Prover of an optimizer; raises Unsupported where no theorem covers it."""
     p, plain = covered_steps(optimizer)
-    made = Prover if p == 2 else PowerProver
-    return made(tokens, head, loss, optimizer.name, lr, plain, steady, p=p)
+    return Prover(tokens, head, loss, optimizer.name, lr, plain, steady, p=p)
 
 
 def proof_of_convergence(
@@ -565,7 +521,7 @@ def check_W(tokens: Tokens, W: Any) -> Floats:
     if array.ndim == 1 and shape[1] == 1:
         array = array[:, None]
     if array.shape != shape:
-        raise BadTokens(f"W has shape {np.shape(W)}; these tokens need {shape}")
+        raise BadTokens(f"W has shape {np.shape(W)}; it must be {shape}")
     if not np.isfinite(array).all():
         raise BadTokens("W is not finite")
     return np.ascontiguousarray(array)

@@ -533,6 +533,43 @@ class ConeAxis:
             float(max(wide.hi, 1.0)),
         )
 
+    # The theorem, and what its proofs call the width of a cone.
+    theorem, key = "cone", "c0"
+
+    def locate(self, W: Floats) -> tuple[float, float]:
+        """A lower bound on corr(W, W̃), and one on ‖W‖."""
+        given = Interval(W)
+        size = given.squared().sum().sqrt()
+        value = (given * self.W).sum() / (size * self.N)
+        return float(np.clip(value.lo, -1.0, 1.0)), float(size.lo)
+
+    def widths(self, c: float) -> Floats:
+        """Values of c₀ to try for a W of this cosine, the first nearly c itself."""
+        return cosines(c)
+
+    def holds(self, c0: float, c: float) -> bool:
+        """Whether the cone c₀ holds a W of this cosine."""
+        return 0 < c0 <= c
+
+    def measure(self, rows: Rows, R: float, c: Floats, lr: float, *, plain: bool) -> ConeConstants:
+        """The constants of the cones c (g,) from norm R on, for a step in units of the data."""
+        return measure_cone(rows, self, R, c, lr / rows.unit ** (2 if plain else 1), plain=plain)
+
+    def claims(
+        self, found: ConeConstants, j: int, R: float, c: float, unit: float
+    ) -> dict[str, float]:
+        """The constants of cone j by name, in the units of the data."""
+        return {
+            "c0": float(found.at[j]),
+            "R": R * unit,
+            "corr": c,
+            "N": float(self.N.hi) * unit,
+            **found.claims(j, unit),
+            "over": self.over,
+            "tilt": self.tilt,
+            "wide": self.wide,
+        }
+
 
 def scaled_axis(
     rows: Rows, W: Floats, multipliers: Floats
@@ -585,14 +622,6 @@ class ConeConstants:
         names = ("beta", "epsilon", "slope", "turn", "margin")
         found = {"h": float(self.h[j]) * unit}
         return found | {name: float(getattr(self, name)[j]) for name in names}
-
-
-def cone_of(axis: ConeAxis, W: Floats) -> tuple[float, float]:
-    """A lower bound on corr(W, W̃), and one on ‖W‖."""
-    given = Interval(W)
-    size = given.squared().sum().sqrt()
-    value = (given * axis.W).sum() / (size * axis.N)
-    return float(np.clip(value.lo, -1.0, 1.0)), float(size.lo)
 
 
 def cosines(c: float) -> Floats:
@@ -671,41 +700,6 @@ def measure_cone(
     )
     margin = (r * least).lo.min(axis=1, initial=np.inf)
     return ConeConstants(c, slope, turn, beta, epsilon, h_all, margin, blocked, fits)
-
-
-def cone_claims(
-    axis: ConeAxis, found: ConeConstants, j: int, R: float, c: float, unit: float
-) -> dict[str, float]:
-    """The constants of cone j by name, in the units of the data."""
-    return {
-        "c0": float(found.at[j]),
-        "R": R * unit,
-        "corr": c,
-        "N": float(axis.N.hi) * unit,
-        **found.claims(j, unit),
-        "over": axis.over,
-        "tilt": axis.tilt,
-        "wide": axis.wide,
-    }
-
-
-def stretch(found: ConeConstants, j: int, R: float, axis: ConeAxis) -> float:
-    """By how much steps may be longer in cone j: both conditions on h are linear in it."""
-    h, turn = float(found.h[j]), float(found.turn[j])
-    if h == 0 or turn == 0:
-        return 1.0
-    most = R * (1 - float(found.beta[j])) / (h * float(found.at[j]) * (1 + axis.over))
-    return min(float(found.slope[j]) / turn, most) * (1 - 1e-9)
-
-
-def longest_in_cone(
-    found: ConeConstants, j: int, lr: float, asked: tuple[Rows, ConeAxis, float, float, bool]
-) -> float:
-    """The longest step with which cone j is kept: lr times the stretch, measured again, or lr."""
-    rows, axis, R, h, plain = asked
-    times = min(stretch(found, j, R, axis), 1e290 / lr)
-    again = measure_cone(rows, axis, R, found.at[j : j + 1], h * times, plain=plain)
-    return lr * times if times >= 1 and bool(again.fits[0]) else lr
 
 
 # Pieces of the sums that bound a difference of losses by its slopes.

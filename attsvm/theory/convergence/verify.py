@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from attsvm._utils.arrays import Floats
+from attsvm._utils.interval import Interval
 from attsvm._utils.result import Result, Summary
 from attsvm.errors import AttsvmError
-from attsvm.theory.convergence import power_cone, theorems
+from attsvm.theory.convergence import theorems
 from attsvm.theory.convergence.power_cone import PowerAxis
 from attsvm.theory.convergence.proof import ConvergenceProof
-from attsvm.theory.convergence.prover import PowerProver, Prover, whole_log2
+from attsvm.theory.convergence.prover import Prover, whole_log2
 from attsvm.theory.convergence.rows import NotVerified, Rows, TokenPull, verify_active
 from attsvm.theory.convergence.theorems import (
     ConeAxis,
@@ -79,14 +80,11 @@ def _verified(judge: Prover, proof: ConvergenceProof) -> Recheck:
     W = np.ldexp(np.asarray(proof.W, dtype=np.float64), -whole_log2(rows.unit))
     if not np.isfinite(W).all():
         return Recheck(False, "W is not finite")
-    if isinstance(judge, PowerProver):
-        if proof.theorem == "power cone":
-            return _power(proof, judge, rows, W)
-    elif proof.theorem == "tube":
-        return _tube(proof, judge, rows, W)
-    elif proof.theorem == "cone":
+    if proof.theorem == ("cone" if judge.p == 2 else "power cone"):
         return _cone(proof, judge, rows, W)
-    elif proof.theorem == "level" and judge.plain:
+    if proof.theorem == "tube" and judge.p == 2:
+        return _tube(proof, judge, rows, W)
+    if proof.theorem == "level" and judge.plain and judge.p == 2:
         return _level(proof, rows, W)
     return Recheck(
         False, f"there is no theorem {proof.theorem!r} for optimizer {proof.optimizer!r}"
@@ -154,42 +152,21 @@ def _axis(proof: ConvergenceProof, rows: Rows, p: float = 2.0) -> Any:
 
 def _cone(proof: ConvergenceProof, judge: Prover, rows: Rows, W: Floats) -> Recheck:
     witness, unit = proof.witness, rows.unit
-    axis = _axis(proof, rows)
-    c, R = theorems.cone_of(axis, W)
-    c0, radius = float(witness["c0"]), float(witness["R"]) / unit
-    if not (0 < c0 <= c and 0 < radius <= R * (1 + 2.0**-50)):
-        return Recheck(False, f"W is not in the cone: corr {c:.6g}, norm {R * unit:.6g}")
-
-    def again(size: float) -> dict[str, float] | None:
-        h = size / unit ** (2 if judge.plain else 1)
-        found = theorems.measure_cone(rows, axis, radius, np.array([c0]), h, plain=judge.plain)
-        held = bool(found.fits[0])
-        return theorems.cone_claims(axis, found, 0, radius, c, unit) if held else None
-
-    if wrong := _for_both(proof, "cone", again):
-        return Recheck(False, wrong)
-    return _near_solution(proof, axis.W.mid, unit, axis.wide)
-
-
-def _power(proof: ConvergenceProof, judge: PowerProver, rows: Rows, W: Floats) -> Recheck:
-    witness, unit = proof.witness, rows.unit
     axis = _axis(proof, rows, judge.p)
-    distance, R = power_cone.locate(axis, W)
-    u, radius = float(witness["u"]), float(witness["R"]) / unit
-    if not (distance <= u * (1 + 2.0**-40) < 1 and 0 < radius <= R * (1 + 2.0**-50)):
-        said = f"W is not in the cone: 1 − c_p {distance:.6g}, norm {R * unit:.6g}"
+    c, R = axis.locate(W)
+    at, radius = float(witness[axis.key]), float(witness["R"]) / unit
+    if not (axis.holds(at, c) and 0 < radius <= R * (1 + 2.0**-50)):
+        said = f"W is not in the cone: {axis.key} {c:.6g}, norm {R * unit:.6g}"
         return Recheck(False, said)
-    widest = np.array([max(u, distance)])
-    plain, start = judge.plain, min(radius, R)
 
-    def again(size: float) -> dict[str, float] | None:
-        found = power_cone.measure_power(rows, axis, start, widest, size, plain=plain)
-        held = bool(found.fits[0])
-        return power_cone.claims(axis, found, 0, radius, distance, unit) if held else None
+    def again(lr: float) -> dict[str, float] | None:
+        found = axis.measure(rows, min(radius, R), np.array([at]), lr, plain=judge.plain)
+        return axis.claims(found, 0, radius, c, unit) if bool(found.fits[0]) else None
 
-    if wrong := _for_both(proof, "power cone", again):
+    if wrong := _for_both(proof, axis.theorem, again):
         return Recheck(False, wrong)
-    return _near_solution(proof, axis.W, unit)
+    wide = axis.wide if judge.p == 2 else 1.0
+    return _near_solution(proof, Interval.of(axis.W).mid, unit, wide)
 
 
 def _level(proof: ConvergenceProof, rows: Rows, W: Floats) -> Recheck:

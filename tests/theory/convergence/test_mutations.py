@@ -80,8 +80,8 @@ SLIPS = {
     (theorems, "cosines"): {
         "cone: W need not be in it": ("c) * (1 - 1e-15)", "2.0) + 0.3 * (1 - c)"),
     },
-    (theorems, "longest_in_cone"): {
-        "cone: steps are not bounded": ("if times >= 1 and bool(again.fits[0]) else lr", "* 1e4"),
+    (prover.Prover, "_longest"): {
+        "cone: steps are not bounded": ("return low", "return 1e4 * low"),
     },
     (theorems, "measure_level"): {
         "level: curvature too small": (".max()) + 1e-9", ".max()) - 6.0"),

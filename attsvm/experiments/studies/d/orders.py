@@ -31,7 +31,7 @@ from attsvm.next_token.order import KINDS, Order, orders
 from attsvm.next_token.problems import solve_attention
 from attsvm.next_token.realizable import realizability
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.training.train import Stages, two_stages
+from attsvm.next_token.training.train import SentenceRun, two_stages
 from attsvm.next_token.unseen import PAIRS, answer_unseen, kinds_in_order
 from attsvm.theory.measures import correlation
 
@@ -188,8 +188,8 @@ def measure_stars(group: Group, data: str, trained: int) -> Parts:
             hand = sum(one.U.get(q) == COLUMNS_STARS[word] for q, word in enumerate(_WORDS))
             answers = _answers(stages.W_ov, later)
             rows.add(seed, {"as worked out": hand, "answers as printed": answers})
-            W = stages.attention.weights["W_kq"][:, 0, :, _WORDS.index("O")]
-            rows.run(seed, stages.attention.steps, dict(zip(_WORDS, W.T, strict=True)))
+            W = stages.last.weights["W_kq"][:, 0, :, _WORDS.index("O")]
+            rows.run(seed, stages.last.steps, dict(zip(_WORDS, W.T, strict=True)))
     return rows
 
 
@@ -500,12 +500,12 @@ def _sums(one: ExactColumns) -> float:
     )
 
 
-def _add_reversal(rows: shared.LongTable, seed: int, stages: Stages) -> None:
+def _add_reversal(rows: shared.LongTable, seed: int, stages: SentenceRun) -> None:
     """The answer of the trained model on an unseen sentence, and the column while it trains."""
     words = np.array([[1, 3, 4]])  # a confused and an optimal token, and the query
     answer = answer_unseen(words, stages.W_ov, stages.W_kq, np.eye(6))
     rows.add(seed, {"answer": answer.output[0]})
-    path = stages.attention
+    path = stages.last
     rows.run(seed, path.steps, {f"token {x}": path.weights["W_kq"][:, 0, x, 4] for x in range(6)})
 
 

@@ -34,8 +34,8 @@ def measure_two(group: Group, further: int, early: int) -> Parts:
         rows.add(seed, one.facts)
 
         stages = two_stages(data)
-        t, loss = stages.decoder.steps, stages.decoder.loss[:, 0]
-        U = stages.decoder.weights["W_ov"][:, 0]
+        t, loss = stages.paths["W_ov"].steps, stages.paths["W_ov"].loss[:, 0]
+        U = stages.paths["W_ov"].weights["W_ov"][:, 0]
         apart, size = shared.away(U, first), np.linalg.norm(U, axis=(1, 2))
         bounds = np.array([first.lower, first.upper])
         rows.add(seed, {
@@ -48,11 +48,11 @@ def measure_two(group: Group, further: int, early: int) -> Parts:
         })  # fmt: skip
         rows.run(seed, t, {"W_ov: L₀": loss, "‖W_ov‖": size})
 
-        t = stages.attention.steps
+        t = stages.last.steps
         more = train(data, model="next-token", head=stages.W_ov, lr=eta, steps=further,
                      init={"W_kq": stages.W_kq})  # fmt: skip
         whole = np.concatenate([t, t[-1] + more.steps[1:]])
-        runs = (stages.attention.weights["W_kq"][:, 0], more.weights["W_kq"][1:, 0])
+        runs = (stages.last.weights["W_kq"][:, 0], more.weights["W_kq"][1:, 0])
         W, end = np.concatenate(runs), len(t) - 1
         above, apart = shared.rises(data, stages.W_ov, W), shared.away(W, second)
         size = np.linalg.norm(W, axis=(1, 2))
@@ -430,7 +430,7 @@ def measure_unseen(group: Group) -> Parts:
         one = shared.ClosedSet(seed, length=6)
         rows.add(seed, one.facts | {"gap": one.W_kq.gap})
         stages = two_stages(one.data)
-        rows.add(seed, {"updates": stages.attention.steps[-1]})
+        rows.add(seed, {"updates": stages.last.steps[-1]})
         for when, W in {"t": stages.W_kq, "2t": shared.doubled(stages)}.items():
             for name, column in zip(GAPS, gaps(one.orders, W).T, strict=True):
                 rows.curve(seed, f"{name} at {when}", list(one.orders), column)

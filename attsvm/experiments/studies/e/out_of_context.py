@@ -1,4 +1,5 @@
-"""E: implications of unseen subjects are answered by factors, and not by a merged weight."""
+"""E: implications of unseen subjects are answered by factors, and not by a merged weight
+[huang2025outofcontext]."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from attsvm.next_token.order import Order, orders
 from attsvm.next_token.problems import Columns, decoder_problem, solve_attention, solve_decoder
 from attsvm.next_token.realizable import realizability
 from attsvm.next_token.sentences import Sentences
-from attsvm.next_token.training.train import Stages
+from attsvm.next_token.training.train import SentenceRun
 from attsvm.theory.rates import fit
 
 # Tokens of a drawn set.
@@ -130,11 +130,11 @@ def starts(seed: int) -> dict[str, Floats]:
     return {"W_ov": W_ov, "W_kq": W_kq}
 
 
-def doubled(stages: Stages) -> Floats:
+def doubled(stages: SentenceRun) -> Floats:
     """W_kq after the second stage is taken on to twice its updates."""
     path = train(
-        stages.sentences, model="next-token", head=stages.W_ov, lr=stages.attention.config["lr"],
-        steps=int(stages.attention.steps[-1]), init={"W_kq": stages.W_kq},
+        stages.data, model="next-token", head=stages.W_ov, lr=stages.last.config["lr"],
+        steps=int(stages.last.steps[-1]), init={"W_kq": stages.W_kq},
     )  # fmt: skip
     return np.asarray(path.weights["W_kq"][-1, 0])
 

@@ -1,7 +1,11 @@
-"""The tour: one selection solved and certified in every norm, and the picture of it."""
+"""The tour: one selection solved and certified in every norm, and the picture of it.
+
+`python tools/tour.py FOLDER` writes tour.svg and tour.png, the picture of the README.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +19,7 @@ from attsvm._utils.arrays import Bools, Floats
 from attsvm.certificate import Certificate
 from attsvm.datasets.instances import path_picture_2
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.plotting import style
+from attsvm.plotting import draw, style
 from attsvm.plotting.style import Picture, write_figure
 from attsvm.problem.problem import Problem
 from attsvm.problem.selection import Selection
@@ -53,44 +57,6 @@ def run_tour(out: Path) -> list[dict[str, Any]]:
         files = out / "tour.svg", out / "tour.png"
         write_figure(_picture(found, rows), *files, title="attsvm tour", about=_in_words(rows))
     return rows
-
-
-def draw(certificate: Certificate, ax: Axes | None = None, *, which: int = 0) -> Axes:
-    """The Axes (new ones unless given) with input `which` of a planar problem and its margin.
-
-    Lines of equal logit xᵀWz_i are perpendicular to W z_i. The strip runs from the selected token
-    ★ to where the logit is 1 less: the other tokens lie beyond it, the ringed (tight) ones on its
-    edge.
-
-    >>> import attsvm
-    >>> tokens = attsvm.Tokens([[[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]])
-    >>> best = attsvm.solve(attsvm.Problem.of(tokens, attsvm.Selection.of(tokens, [0])))
-    >>> ax = draw(best)
-    >>> ax.figure.savefig("margin.png")  # doctest: +SKIP
-    """
-    view = _view(certificate, which)
-    if ax is None:
-        ax = Figure().add_subplot()
-    h, edge = view.h, view.selected - view.h / (view.h @ view.h)  # (selected − edge)ᵀ h = 1
-    points = np.vstack([view.others, view.selected, view.selected + h])
-    along = np.array([-h[1], h[0]]) / np.linalg.norm(h)
-    ends = np.array([[-1.0], [1.0]]) * along * 10 * np.ptp(points, axis=0).max()
-    strip = np.vstack([view.selected + ends, edge + ends[::-1]]).T
-    ax.fill(*strip, color=style.MARGIN, alpha=style.STRIP_OPACITY, linewidth=0, zorder=0)
-    for start, dash in ((view.selected, (0, (4, 3))), (edge, "solid")):
-        ax.plot(*(start + ends).T, color=style.MARGIN, linewidth=style.LINE, linestyle=dash)
-    _tokens(ax, view)
-    tight: dict[str, Any] = {
-        "markersize": style.RING,
-        "markerfacecolor": "none",
-        "markeredgewidth": 1.4,
-    }
-    ax.plot(*view.others[view.tight].T, "o", color=style.MARGIN, **tight)
-    _arrow(ax, view.selected, h, style.MARGIN)
-    low, high = points.min(axis=0), points.max(axis=0)
-    pad = 0.15 * (high - low).max()
-    _frame(ax, low - pad, high + pad)
-    return ax
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,3 +163,8 @@ def _in_words(rows: Sequence[dict[str, Any]]) -> str:
     """What the picture holds, for those who cannot see it and for programs."""
     values = ", ".join(f"{row['norm']} {row['upper']:.6f}" for row in rows)
     return f"Least norms of one token selection, certified: {values}."
+
+
+if __name__ == "__main__":
+    for row in run_tour(Path(sys.argv[1] if len(sys.argv) > 1 else "tour")):
+        print(row)
