@@ -367,13 +367,6 @@ def log(x: Any) -> Any:
 
 
 @njit(inline="always")
-def log_one_more(x: Any) -> Any:
-    """log(1 + x) of 0 ≤ x ≤ 1, within a few units in the last place."""
-    y = add(x, splat(1.0))
-    return add(log(y), div(sub(x, sub(y, splat(1.0))), y))
-
-
-@njit(inline="always")
 def power(x: Any, exponent: Any) -> Any:
     """x^exponent of x ≥ 0 where it is at most e^700, within a few units in the last place; 0 where
     x is below the normal floats or the power below e^LOWEST."""
