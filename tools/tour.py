@@ -1,6 +1,7 @@
 """The tour: one selection solved and certified in every norm, and the picture of it.
 
-`python tools/tour.py FOLDER` writes tour.svg and tour.png, the picture of the README.
+`python tools/tour.py FOLDER` writes tour.svg and tour.png, the picture of the README, and its dark form,
+tour-dark.png.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import imread, imsave
 
 from attsvm._utils.arrays import Bools, Floats
 from attsvm.certificate import Certificate
@@ -165,6 +167,20 @@ def _in_words(rows: Sequence[dict[str, Any]]) -> str:
     return f"Least norms of one token selection, certified: {values}."
 
 
+# The colours of a dark page: lightness turned round, hues kept, on the ground of the site.
+_LUMINANCE = np.array([0.213, 0.715, 0.072])
+_GROUND = np.array([0x13, 0x14, 0x16]) / 255
+
+
+def darken(light: Path, dark: Path) -> None:
+    """Write a picture in dark colours: each one inverted, its hue turned by half a circle."""
+    inverted = 1.0 - imread(light)[..., :3]
+    turned = np.clip(2.0 * (inverted @ _LUMINANCE)[..., None] - inverted, 0.0, 1.0)
+    imsave(dark, _GROUND + turned * (1.0 - _GROUND))
+
+
 if __name__ == "__main__":
-    for row in run_tour(Path(sys.argv[1] if len(sys.argv) > 1 else "tour")):
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "tour")
+    for row in run_tour(folder):
         print(row)
+    darken(folder / "tour.png", folder / "tour-dark.png")
