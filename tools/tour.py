@@ -1,7 +1,6 @@
 """The tour: one selection solved and certified in every norm, and the picture of it.
 
-`python tools/tour.py FOLDER` writes tour.svg and tour.png, the picture of the README, and its dark form,
-tour-dark.png.
+`python tools/tour.py FOLDER` writes the picture of the README: tour.svg, tour.png and tour-dark.png.
 """
 
 from __future__ import annotations
