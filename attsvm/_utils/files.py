@@ -154,6 +154,15 @@ def parse_toml(text: str) -> dict[str, Any]:
         return found
 
 
+def read_toml(file: Path) -> dict[str, Any]:
+    """The tables of a TOML file."""
+    check_in(file, "a .toml file")
+    try:
+        return parse_toml(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadTokens(f"{file} is no TOML file ({error})") from error
+
+
 @contextmanager
 def _not_nested_too_deeply() -> Iterator[None]:
     try:

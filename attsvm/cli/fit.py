@@ -97,8 +97,8 @@ def fit_command(
         raise Unsupported(f"attsvm fit needs torch: {install('torch')}")
     import torch
 
-    from attsvm.torch import load_data
-    from attsvm.torch.config import config_of, read_settings
+    from attsvm._utils.files import read_toml
+    from attsvm.torch import config_of, load_data
 
     given = {"optimizer": optimizer, "p": p, "lr": lr, "epochs": epochs, "seed": seed}
     changes = {name: value for name, value in given.items() if value is not None}
@@ -107,7 +107,7 @@ def fit_command(
         changes["data"] = data if data in LABELLED else "own-text"
         file = None if data in LABELLED else Path(data)
     small = QUICK if quick else {}
-    read = {} if config is None else read_settings(config)
+    read = {} if config is None else read_toml(config)
     changes = small | read | changes | _settings(set_)
     plan = config_of(task, changes, where=str(config or "a config"))
     if monitor and resume:

@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from attsvm._utils.files import parse_toml
+from attsvm._utils.files import parse_toml, read_toml
 from attsvm._utils.objects import is_outside, unknown
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.experiments.study import QUICK, Study, check_study, whole
@@ -41,13 +41,7 @@ def shipped_sweep(name: str) -> Study:
 
 def read_sweep(file: Path) -> Study:
     """The sweep of a TOML file, checked."""
-    try:
-        found = parse_toml(file.read_text("utf-8"))
-    except FileNotFoundError as error:
-        raise BadTokens(f"{file} does not exist") from error
-    except (OSError, ValueError) as error:
-        raise BadTokens(f"{file} is no TOML file ({error})") from error
-    return sweep_of(found, file.stem, file.parent)
+    return sweep_of(read_toml(file), file.stem, file.parent)
 
 
 def sweep_of(found: Mapping[str, Any], name: str, folder: Path | None = None) -> Study:

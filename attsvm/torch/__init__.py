@@ -17,17 +17,16 @@ except ImportError as error:
 
 from attsvm.torch.as_optimizer import as_optimizer
 from attsvm.torch.captures import Captured, capture
-from attsvm.torch.config import TrainConfig, config_of, read_config
+from attsvm.torch.config import TrainConfig, config_of
 from attsvm.torch.fitting import FitResult, fit, load_data
 from attsvm.torch.monitor import Monitor, MonitorRow, Saturation, SaturationWarning
-from attsvm.torch.networks import Attention, ImageClassifier, TextClassifier
+from attsvm.torch.networks import Attention
 from attsvm.torch.optimizers import MirrorDescent, NormalizedGD, SteepestDescent, groups
 
 __all__ = [
     "Attention",
     "Captured",
     "FitResult",
-    "ImageClassifier",
     "MirrorDescent",
     "Monitor",
     "MonitorRow",
@@ -35,7 +34,6 @@ __all__ = [
     "Saturation",
     "SaturationWarning",
     "SteepestDescent",
-    "TextClassifier",
     "TrainConfig",
     "as_optimizer",
     "capture",
@@ -43,5 +41,4 @@ __all__ = [
     "fit",
     "groups",
     "load_data",
-    "read_config",
 ]

@@ -6,14 +6,12 @@ import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from attsvm._utils.expected import file_path, one_of, positive, shown, whole
-from attsvm._utils.files import check_in, parse_toml
+from attsvm._utils.expected import one_of, positive, shown, whole
 from attsvm._utils.objects import is_outside, load_object
 from attsvm.errors import Unsupported
 from attsvm.torch.as_optimizer import TorchOptimizer, as_optimizer
@@ -150,31 +148,6 @@ def config_of(
     if changes.setdefault("task", task) != task:
         raise Unsupported(f"{where} is for {changes['task']!r}, and {task!r} was asked for")
     return replace(TrainConfig(), **(TASKS[task] | changes))
-
-
-def read_settings(file: str | Path) -> dict[str, Any]:
-    """The settings of a TOML file, by name."""
-    file = file_path(file, "file")
-    check_in(file, "a .toml file")
-    try:
-        return parse_toml(file.read_text("utf-8"))
-    except ValueError as error:
-        raise Unsupported(f"{file} cannot be read as TOML ({error})") from error
-
-
-def read_config(file: str | Path, **changes: Any) -> TrainConfig:
-    """The config in a TOML file, with these changes; the names in it are those of TrainConfig.
-
-    >>> import tempfile, pathlib
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = pathlib.Path(folder) / "plan.toml"
-    ...     size = file.write_text("epochs = 3")
-    ...     config = read_config(file, seed=1)
-    >>> config.task, config.epochs, config.seed
-    ('text', 3, 1)
-    """
-    found = read_settings(file) | changes
-    return config_of(found.get("task", "text"), found, where=str(file))
 
 
 def usual_rate(optimizer: str) -> float:

@@ -27,7 +27,7 @@ from attsvm.datasets import LABELLED
 from attsvm.datasets.labelled import PAD, Labelled, Vocabulary
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.torch.config import TrainConfig, check_config, optimizers_of
-from attsvm.torch.networks import ImageClassifier, Network, Sizes, TextClassifier
+from attsvm.torch.networks import ImageClassifier, Network, TextClassifier
 
 CHECKPOINT = "checkpoint.pt"
 _KIND = "attsvm fit 2"
@@ -442,16 +442,10 @@ def initial_network(
     config: TrainConfig, classes: int, shape: torch.Size, known: Vocabulary | None
 ) -> Network:
     """The initial network of a config, drawn from its seed. shape: of one input."""
-    names = ("width", "layers", "heads", "hidden", "dropout", "spread")
-    sizes = Sizes(**{name: getattr(config, name) for name in names})
     torch.manual_seed(config.seed)
-    made: Network
-    if known is not None:
-        made = TextClassifier(len(known), length=config.length, classes=classes, sizes=sizes)
-    else:
-        height, width = shape
-        made = ImageClassifier((height, width), patch=config.patch, classes=classes, sizes=sizes)
-    return made.to(config.device)
+    if known is None:
+        return ImageClassifier(config, classes, shape).to(config.device)
+    return TextClassifier(config, classes, len(known)).to(config.device)
 
 
 @torch.no_grad()

@@ -9,7 +9,8 @@ N is layer normalization. Keys, queries and values are separate modules, called 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -17,32 +18,21 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attsvm._utils.arrays import detached, numbers
-from attsvm._utils.expected import expect, listed, whole
+from attsvm._utils.expected import listed, whole
 from attsvm._utils.memory import require
 from attsvm.errors import BadTokens, Unsupported
 
-
-class Sizes(NamedTuple):
-    """width: entries of a token. hidden: entries of the layer between.
-
-    spread: of the entries of a new embedding; small, so that plain descent moves them.
-    """
-
-    width: int = 64
-    layers: int = 2
-    heads: int = 4
-    hidden: int = 128
-    dropout: float = 0.0
-    spread: float = 0.02
+if TYPE_CHECKING:
+    from attsvm.torch.config import TrainConfig
 
 
 class SelfAttention(nn.Module):
     """Softmax attention of several heads, with separate maps for keys, queries and values."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, config: TrainConfig) -> None:
         super().__init__()
-        self.heads = sizes.heads
-        width = sizes.width
+        self.heads = config.heads
+        width = config.width
         self.key = nn.Linear(width, width)
         self.query = nn.Linear(width, width)
         self.value = nn.Linear(width, width)
@@ -75,14 +65,14 @@ class SelfAttention(nn.Module):
 class TransformerBlock(nn.Module):
     """Attention, then two linear maps, each on normalized tokens and added to them."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, config: TrainConfig) -> None:
         super().__init__()
-        self.norm1 = nn.LayerNorm(sizes.width)
-        self.attend = SelfAttention(sizes)
-        self.norm2 = nn.LayerNorm(sizes.width)
-        self.up = nn.Linear(sizes.width, sizes.hidden)
-        self.down = nn.Linear(sizes.hidden, sizes.width)
-        self.drop = nn.Dropout(sizes.dropout)
+        self.norm1 = nn.LayerNorm(config.width)
+        self.attend = SelfAttention(config)
+        self.norm2 = nn.LayerNorm(config.width)
+        self.up = nn.Linear(config.width, config.hidden)
+        self.down = nn.Linear(config.hidden, config.width)
+        self.drop = nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor, mask: Tensor | None, first: bool = False) -> Tensor:
         """The tokens (B, L, width) one layer on; with `first` the first alone."""
@@ -97,21 +87,17 @@ class Network(nn.Module):
     forward(batch) gives logits (B, classes), attention(batch) the attention of every layer.
     """
 
-    def __init__(self, sizes: Sizes, classes: int) -> None:
+    def __init__(self, config: TrainConfig, classes: int) -> None:
         super().__init__()
-        expect(sizes, Sizes, "sizes")
-        if min(sizes.width, sizes.layers, sizes.heads, sizes.hidden) < 1:
-            raise Unsupported("width, layers, heads and hidden must be at least 1")
-        if sizes.width % sizes.heads:
+        if config.width % config.heads:
             raise Unsupported(
-                f"width is {sizes.width}: it must be a multiple of {sizes.heads} attention heads"
+                f"width is {config.width}: it must be a multiple of {config.heads} attention heads"
             )
-        if not 0 <= sizes.dropout < 1:
-            raise Unsupported(f"dropout is {sizes.dropout:g}: it must lie in [0, 1)")
-        whole(classes, "classes", least=2)
-        self.blocks = nn.ModuleList([TransformerBlock(sizes) for _ in range(sizes.layers)])
-        self.norm = nn.LayerNorm(sizes.width)
-        self.head = nn.Linear(sizes.width, classes)
+        if config.dropout >= 1:
+            raise Unsupported(f"dropout is {config.dropout:g}: it must lie in [0, 1)")
+        self.blocks = nn.ModuleList([TransformerBlock(config) for _ in range(config.layers)])
+        self.norm = nn.LayerNorm(config.width)
+        self.head = nn.Linear(config.width, classes)
 
     def tokens(self, batch: Tensor) -> tuple[Tensor, Tensor | None]:
         """Tokens (B, L, width) and the mask (B, 1, 1, L) of those that are present, or None."""
@@ -161,34 +147,17 @@ def _spread(size: float, *tables: nn.Embedding) -> None:
 class TextClassifier(Network):
     """Classifies texts: word and position embeddings, a transformer, a prediction head on [cls].
 
-    vocabulary: how many numbers there are; 0 is padding. length: the most words of a text, the
-    first token not counted.
-
-    >>> import torch
-    >>> made = TextClassifier(10, length=4, classes=2, sizes=Sizes(width=8, heads=2))
-    >>> batch = torch.tensor([[2, 5, 6, 0], [2, 7, 8, 9]])
-    >>> made(batch).shape, [tuple(a.shape) for a in made.attention(batch)]
-    (torch.Size([2, 2]), [(2, 2, 4, 4), (2, 2, 4, 4)])
+    vocabulary: how many numbers there are; 0 is padding.
     """
 
-    def __init__(
-        self, vocabulary: int, *, length: int, classes: int, sizes: Sizes | None = None
-    ) -> None:
-        sizes = Sizes() if sizes is None else sizes
-        super().__init__(sizes, classes)
-        require(4.0 * whole(vocabulary, "vocabulary", least=1) * sizes.width, "vocabulary")
-        require(4.0 * whole(length, "length", least=1) * sizes.width, "length")
-        self.words = nn.Embedding(vocabulary, sizes.width, padding_idx=0)
-        self.places = nn.Embedding(length + 1, sizes.width)
-        _spread(sizes.spread, self.words, self.places)
+    def __init__(self, config: TrainConfig, classes: int, vocabulary: int) -> None:
+        super().__init__(config, classes)
+        self.words = nn.Embedding(vocabulary, config.width, padding_idx=0)
+        self.places = nn.Embedding(config.length + 1, config.width)
+        _spread(config.spread, self.words, self.places)
 
     def tokens(self, batch: Tensor) -> tuple[Tensor, Tensor | None]:
         """Tokens of numbered words (B, L), L at most length + 1, and which are words."""
-        if batch.ndim != 2 or not 0 < batch.shape[1] <= self.places.num_embeddings:
-            raise BadTokens(
-                f"the batch has shape {tuple(batch.shape)}: it must be texts × at most "
-                f"{self.places.num_embeddings} numbers, [cls] with them"
-            )
         x = self.words(batch) + self.places.weight[: batch.shape[1]]
         # [cls] is present even where a batch has padding in its place, so no row is empty.
         there = batch != 0
@@ -199,40 +168,22 @@ class TextClassifier(Network):
 class ImageClassifier(Network):
     """Classifies grey images: patches with positions, a transformer, a prediction head on [cls].
 
-    shape: height and width of the images, multiples of patch.
-
-    >>> import torch
-    >>> made = ImageClassifier((8, 8), patch=4, classes=10, sizes=Sizes(width=8, heads=2, layers=1))
-    >>> made(torch.zeros(3, 8, 8)).shape, made.attention(torch.zeros(3, 8, 8))[0].shape
-    (torch.Size([3, 10]), torch.Size([3, 2, 5, 5]))
+    shape: height and width of the images, multiples of the config's patch.
     """
 
-    def __init__(
-        self, shape: tuple[int, int], *, patch: int, classes: int, sizes: Sizes | None = None
-    ) -> None:
-        sizes = Sizes() if sizes is None else sizes
-        super().__init__(sizes, classes)
-        patch = whole(patch, "patch", least=1)
-        cut = [whole(size, "shape", least=1) for size in listed(shape, "shape", of="two numbers")]
-        if len(cut) != 2:
-            raise Unsupported("shape is (height, width): give two numbers")
-        if cut[0] % patch or cut[1] % patch:
-            raise Unsupported(f"patch is {patch}: it must divide images of {cut[0]} × {cut[1]}")
-        self.shape, self.patch = (cut[0], cut[1]), patch
-        count = (cut[0] // patch) * (cut[1] // patch)
-        require(4.0 * (count + 1 + patch * patch) * sizes.width, "the network")
-        self.patches = nn.Linear(patch * patch, sizes.width)
-        self.places = nn.Embedding(count + 1, sizes.width)
-        self.cls = nn.Embedding(1, sizes.width)
-        _spread(sizes.spread, self.places, self.cls)
+    def __init__(self, config: TrainConfig, classes: int, shape: Sequence[int]) -> None:
+        super().__init__(config, classes)
+        height, width = shape
+        self.patch = P = config.patch
+        if height % P or width % P:
+            raise Unsupported(f"patch is {P}: it must divide images of {height} × {width}")
+        self.patches = nn.Linear(P * P, config.width)
+        self.places = nn.Embedding((height // P) * (width // P) + 1, config.width)
+        self.cls = nn.Embedding(1, config.width)
+        _spread(config.spread, self.places, self.cls)
 
     def tokens(self, batch: Tensor) -> tuple[Tensor, Tensor | None]:
         """Tokens of images (B, height, width), row by row of patches; none is hidden."""
-        if batch.ndim != 3 or tuple(batch.shape[1:]) != self.shape:
-            raise BadTokens(
-                f"the batch has shape {tuple(batch.shape)}: it must be images × {self.shape[0]} × "
-                f"{self.shape[1]}"
-            )
         P = self.patch
         cut = batch.unflatten(2, (-1, P)).unflatten(1, (-1, P))  # (B, rows, P, columns, P)
         x = self.patches(cut.transpose(2, 3).flatten(3).flatten(1, 2))

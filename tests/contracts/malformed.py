@@ -160,13 +160,11 @@ def _of_torch() -> dict[str, dict[str, Any]]:
     params = {"params": list(model.parameters())}
     found = {
         "Attention": {"head": [0.0, 1.0], "shape": (2,)},
-        "ImageClassifier": {"shape": (8, 8), "patch": 4, "classes": 2},
-        "TextClassifier": {"vocabulary": 9, "length": 5, "classes": 2},
         "MirrorDescent": params | {"p": 3.0}, "NormalizedGD": params, "SteepestDescent": params,
         "Monitor": {"model": attention}, "capture": batch, "groups": {"model": model},
         "load_data": {"config": config, "file": "saved.csv"},
         "fit": {"config": config, "data": texts()},
-        "config_of": {"task": "text"}, "read_config": {"file": "saved.toml"},
+        "config_of": {"task": "text"},
         "as_optimizer": {"kind": torch.optim.SGD, "lr": 0.1},
         "Captured.outcome": {},
     }  # fmt: skip
@@ -320,7 +318,6 @@ def quiet() -> Iterator[None]:
             made["ConvergenceProof"].save("saved-proof.json")
             made["SentenceProof"].save("saved-sentence-proof.json")
             Path("saved.txt").write_text("a b c\nb c a\n", encoding="utf-8")
-            Path("saved.toml").write_text('task = "text"\n', encoding="utf-8")
             silent = io.StringIO()
             with contextlib.redirect_stdout(silent), contextlib.redirect_stderr(silent):
                 yield

@@ -10,8 +10,9 @@ from importlib.util import find_spec
 
 import pytest
 
+from attsvm._utils.files import read_toml
 from attsvm.cli.fit import QUICK
-from attsvm.torch import config_of, load_data, read_config
+from attsvm.torch import config_of, load_data
 from attsvm.torch import fit as fit_network
 from tests.cli.command import runner
 from tests.torch.lion import Lion
@@ -54,7 +55,7 @@ def test_a_fit_is_written_and_printed(run, own, tmp_path):
     kept = json.loads((out / "results.json").read_text())
     assert kept["status"] == "done" and len(kept["records"]) == 7
     assert kept["test_accuracy"] > 0.9
-    assert read_config(out / "plan.toml").to_dict() == kept["plan"]
+    assert config_of("text", read_toml(out / "plan.toml")).to_dict() == kept["plan"]
     again = fit(run, tmp_path / "again", own, "--config", out / "plan.toml", "--json")
     assert again.report["records"] == kept["records"]
     resumed = fit(run, out, own, "--epochs", 8, "--lr", 0.01, "--resume", "--json").report
@@ -152,6 +153,7 @@ def test_a_quick_run_learns(task, optimizer):
         (["fit", "text", "--data", "digits"], "holds images"),
         (["fit", "images", "--data", "digits", "--set", "patch=5"], "must divide images"),
         (["fit", "text", "--config", "nowhere.toml"], "does not exist"),
+        (["fit", "text", "--config", FILE], "is no TOML file"),
         (["fit", "text", "--set", "wdith=3"], "did you mean 'width'"),
         (["fit", "text", "--set", "width"], "NAME=VALUE"),
         (["fit", "text", "--set", "width=wide"], "whole number"),

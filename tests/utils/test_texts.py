@@ -3,7 +3,7 @@
 import pytest
 
 from attsvm._utils.files import parse_json, parse_toml
-from attsvm.errors import BadTokens, Unsupported
+from attsvm.errors import BadTokens
 from attsvm.experiments.runner import results_folder
 from attsvm.experiments.spec import read_sweep
 
@@ -26,16 +26,6 @@ def test_toml_is_refused_in_one_sentence(case, tmp_path):
     with pytest.raises(BadTokens, match=r"spec\.toml is no TOML file .*(digits|nested)") as said:
         read_sweep(file)
     assert len(str(said.value)) < 300
-
-
-@pytest.mark.parametrize("case", TOML)
-def test_a_plan_is_refused_in_one_sentence(case, tmp_path):
-    pytest.importorskip("torch")
-    from attsvm.torch import read_config
-
-    (tmp_path / "plan.toml").write_text(TOML[case])
-    with pytest.raises(Unsupported, match=r"plan\.toml cannot be read as TOML"):
-        read_config(tmp_path / "plan.toml")
 
 
 @pytest.mark.parametrize("case", JSON)
