@@ -31,10 +31,11 @@ KEYS = 4096
 
 
 class Projection(NamedTuple):
-    """x ↦ M x + b, with M (H·dh, d) and b (H·dh,)."""
+    """x ↦ M x + b, with M (H·dh, d) and b (H·dh,), and the inputs x (B, L, d) that it was given."""
 
     weight: Tensor
-    bias: Tensor | None = None
+    bias: Tensor | None
+    x: Tensor
 
     def by_heads(self, width: int) -> tuple[Tensor, Tensor | None]:
         """M (H, dh, d) and b (H, dh), in double precision; width: dh."""
@@ -42,10 +43,11 @@ class Projection(NamedTuple):
         b = self.bias
         return M, None if b is None else b.detach().double().unflatten(0, (-1, width))
 
-    def of(self, x: Tensor, heads: int) -> Tensor:
-        """q or k of inputs (B, L, d), as (B, heads, L, dh)."""
+    def output(self, heads: int) -> Tensor:
+        """q or k, as (B, heads, L, dh)."""
         M, b = self.weight.detach(), None if self.bias is None else self.bias.detach()
-        return F.linear(x.detach().to(M.dtype), M, b).unflatten(2, (heads, -1)).transpose(1, 2)
+        out = F.linear(self.x.detach().to(M.dtype), M, b)
+        return out.unflatten(2, (heads, -1)).transpose(1, 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +56,9 @@ class Call:
 
     layer: its name in the model. q (B, H, L, dh); k (B, H, S, dh), or with fewer heads, each for as
     many queries in turn. mask: booleans, True where a key is present, or numbers that are added, of
-    a shape that broadcasts to (B, H, L, S). query, key: what made q and k of the inputs, which the
-    layer read for queries, keys and values; None where not known. owner: the model with one W that
-    made the call.
+    a shape that broadcasts to (B, H, L, S). query, key: what made q and k, of which inputs; values:
+    the inputs that values are made of; None where not known. owner: the model with one W that made
+    the call.
     """
 
     layer: str
@@ -67,7 +69,7 @@ class Call:
     causal: bool = False
     query: Projection | None = None
     key: Projection | None = None
-    inputs: tuple[Tensor, Tensor, Tensor] | None = None
+    values: Tensor | None = None
     owner: Attention | None = None
 
     @property
@@ -155,20 +157,12 @@ def sample(size: tuple[int, int, int], most: int, turn: int, device: Any) -> tup
     return b, l.clamp(max=L - 1)
 
 
-class RanProjection(NamedTuple):
-    """A projection that ran inside an attention module: what it computes, its input, its output."""
-
-    map: Projection
-    x: Tensor
-    out: Tensor
-
-
 def call_of_function(
-    layer: str, given: Mapping[str, Any], seen: Sequence[RanProjection]
+    layer: str, given: Mapping[str, Any], seen: Sequence[tuple[Projection, Tensor]]
 ) -> Call | None:
     """The call of scaled_dot_product_attention with these arguments, by name; None if nested.
 
-    seen: the projections that ran in the same module.
+    seen: the projections that ran in the same module, and what they gave.
     """
     q, k, mask = given["query"], given["key"], given.get("attn_mask")
     if q.is_nested or k.is_nested or not 3 <= q.ndim <= 4 or k.ndim != q.ndim:
@@ -177,10 +171,7 @@ def call_of_function(
         q, k = q[:, None], k[:, None]
         mask = mask[:, None] if mask is not None and mask.ndim == 3 else mask
     wide, more = q.shape[1] * q.shape[3], k.shape[1] * k.shape[3]
-    query, key = _made(seen, q, slice(wide)), _made(seen, k, slice(wide, wide + more))
-    known: dict[str, Any] = {}
-    if query is not None and key is not None:
-        known = {"query": query.map, "key": key.map, "inputs": (query.x, key.x, key.x)}
+    key = _made(seen, k, slice(wide, wide + more))
     return Call(
         layer,
         q,
@@ -188,11 +179,13 @@ def call_of_function(
         scale=given.get("scale") or q.shape[3] ** -0.5,
         mask=mask,
         causal=bool(given.get("is_causal", False)),
-        **known,
+        query=_made(seen, q, slice(wide)),
+        key=key,
+        values=None if key is None else key.x,
     )
 
 
-def _made(seen: Sequence[RanProjection], x: Tensor, packed: slice) -> RanProjection | None:
+def _made(seen: Sequence[tuple[Projection, Tensor]], x: Tensor, packed: slice) -> Projection | None:
     """The projection that made x (B, H, L, dh): its outputs have the lengths of x at every place.
 
     packed: the part of a projection of queries, keys and values at once that makes x. Rotations
@@ -200,7 +193,7 @@ def _made(seen: Sequence[RanProjection], x: Tensor, packed: slice) -> RanProject
     """
     close = 1e-4 if x.dtype in (torch.float32, torch.float64) else 2e-2
     theirs = x.detach()[:1].float().norm(dim=-1)
-    for (weight, bias), inputs, given in seen:
+    for (weight, bias, inputs), given in seen:
         for part in (slice(None), packed):
             out = given.detach()[:1, ..., part]
             if out.ndim != 3 or out.shape[1] != x.shape[2] or out.shape[2] % x.shape[3]:
@@ -209,8 +202,7 @@ def _made(seen: Sequence[RanProjection], x: Tensor, packed: slice) -> RanProject
             many = x.shape[1] // max(mine.shape[1], 1)  # heads that share a head of keys
             mine = mine.repeat_interleave(many, dim=1)
             if mine.shape == theirs.shape and torch.allclose(mine, theirs, close, close * 1e-2):
-                own = Projection(weight[part], None if bias is None else bias[part])
-                return RanProjection(own, inputs, given)
+                return Projection(weight[part], None if bias is None else bias[part], inputs)
     return None
 
 
@@ -234,16 +226,16 @@ def call_of_multihead(layer: str, module: nn.MultiheadAttention, given: Mapping[
     else:
         W_q, W_k = module.q_proj_weight, module.k_proj_weight
     b_q, b_k, _ = (None,) * 3 if module.in_proj_bias is None else module.in_proj_bias.chunk(3)
-    query, key = Projection(W_q, b_q), Projection(W_k, b_k)
+    query, key = Projection(W_q, b_q, x), Projection(W_k, b_k, y)
     return Call(
         layer,
-        query.of(x, H),
-        key.of(y, H),
+        query.output(H),
+        key.output(H),
         scale=(module.embed_dim // H) ** -0.5,
         mask=_merge(mask, pad, B, H),
         query=query,
         key=key,
-        inputs=(x, y, z),
+        values=z,
     )
 
 
@@ -263,16 +255,16 @@ def call_of_single(layer: str, module: Attention, given: Mapping[str, Any]) -> C
     z = torch.ones(len(X), 1, dtype=X.dtype, device=X.device) if z is None else z
     W = module.W.detach()
     W = W if W.ndim == 2 else W[:, None]
-    query = Projection(W)
+    query = Projection(W, None, z[:, None])
     return Call(
         layer,
-        query.of(z[:, None], 1),
+        query.output(1),
         keys[:, None],
         scale=1.0,
         mask=None if mask is None else mask[:, None, None],
         query=query,
-        key=Projection(torch.eye(len(W), dtype=W.dtype, device=W.device)),
-        inputs=(z[:, None], keys, X),
+        key=Projection(torch.eye(len(W), dtype=W.dtype, device=W.device), None, keys),
+        values=X,
         owner=module,
     )
 
@@ -317,7 +309,7 @@ class RunningModule:
     """A module that is running, the projections that ran in it, and how often it attended."""
 
     module: nn.Module
-    seen: list[RanProjection] = field(default_factory=list)
+    seen: list[tuple[Projection, Tensor]] = field(default_factory=list)
     calls: int = 0
 
 
@@ -396,8 +388,7 @@ class AttentionHooks:
             self._read(call_of_single(name, module, given))
         elif frames and isinstance(module, nn.Linear) and isinstance(out, Tensor):
             x = args[0] if args else kwargs["input"]
-            own = Projection(module.weight, module.bias)
-            frames[-1].seen.append(RanProjection(own, x, out))
+            frames[-1].seen.append((Projection(module.weight, module.bias, x), out))
 
     def attended(self, args: Any, kwargs: dict[str, Any]) -> None:
         """scaled_dot_product_attention has run with these arguments."""

@@ -139,14 +139,14 @@ def capture(
             f"head is {head}: the attention heads of {layer} are 0 to {call.heads - 1}"
         )
     found = call.weights()
-    if found is None or call.inputs is None:
+    if found is None or call.query is None or call.key is None or call.values is None:
         raise Unsupported(
             f"{layer}: the projections of queries and keys are not known, so that its attention "
             "heads have no W: " + NOT_SEEN
         )
     B, L, _ = call.size
     places = _places(query, L)
-    x, y, values = call.inputs
+    x, y, values = call.query.x, call.key.x, call.values
     b = torch.arange(B, device=x.device)
     l = torch.as_tensor(places, device=x.device).expand(B, -1)
     logits = call.logits(b, l)[0][:, head].double()

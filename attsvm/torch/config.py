@@ -108,6 +108,27 @@ class TrainConfig:
             raise Unsupported(f"seed is {self.seed}: it must be below 2³¹")
         if self.stop_accuracy is not None and self.stop_accuracy > 1:
             raise Unsupported(f"stop_accuracy is {self.stop_accuracy:g}: it must be at most 1")
+        self._check_optimizer()
+        try:
+            torch.zeros(1, device=self.device).item()
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            said = str(error).partition("\n")[0]
+            raise Unsupported(
+                f"device is {self.device!r}: this torch cannot use it ({said})"
+            ) from error
+
+    def _check_optimizer(self) -> None:
+        """Raise Unsupported unless the optimizer exists and takes its options."""
+        name = self.optimizer
+        usual_rate(name)
+        if self.p is not None and name not in ("mirror", "nmirror"):
+            raise Unsupported(f"p is for mirror and nmirror: {name} has none")
+        if self.p is not None and not self.p > 1:
+            raise Unsupported(f"p is {self.p:g}: it must be above 1")
+        if self.momentum and (name in ("adam", "adamw") or is_outside(name)):
+            raise Unsupported(f"{name} keeps its own averages and takes no momentum here")
+        if self.weight_decay and is_outside(name):
+            raise Unsupported(f"{name} takes its weight_decay from as_optimizer")
 
     def to_dict(self) -> dict[str, Any]:
         """The config as JSON has it."""
@@ -117,15 +138,6 @@ class TrainConfig:
         """The config as a TOML file; what is None is left out."""
         found = {name: value for name, value in self.to_dict().items() if value is not None}
         return "".join(f"{name} = {json.dumps(value)}\n" for name, value in found.items())
-
-    def differences(self, saved: Mapping[str, Any]) -> list[str]:
-        """How the config differs from a saved one, `name is x, was y`."""
-        mine = self.to_dict()
-        return [
-            f"{name} is {mine.get(name)!r}, was {saved.get(name)!r}"
-            for name in dict.fromkeys((*mine, *saved))
-            if mine.get(name) != saved.get(name)
-        ]
 
 
 def config_of(
@@ -176,27 +188,6 @@ def outside_optimizer(name: str) -> TorchOptimizer:
     return found
 
 
-def check_config(config: TrainConfig) -> None:
-    """Raise Unsupported unless the optimizer and the device exist and take their options."""
-    name = config.optimizer
-    usual_rate(name)
-    if config.p is not None and name not in ("mirror", "nmirror"):
-        raise Unsupported(f"p is for mirror and nmirror: {name} has none")
-    if config.p is not None and not config.p > 1:
-        raise Unsupported(f"p is {config.p:g}: it must be above 1")
-    if config.momentum and (name in ("adam", "adamw") or is_outside(name)):
-        raise Unsupported(f"{name} keeps its own averages and takes no momentum here")
-    if config.weight_decay and is_outside(name):
-        raise Unsupported(f"{name} takes its weight_decay from as_optimizer")
-    try:
-        torch.zeros(1, device=config.device).item()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        said = str(error).partition("\n")[0]
-        raise Unsupported(
-            f"device is {config.device!r}: this torch cannot use it ({said})"
-        ) from error
-
-
 def optimizers_of(config: TrainConfig, network: Network) -> list[Optimizer]:
     """The optimizers of a config over a network's parameters: one, or two with muon.
 
@@ -204,7 +195,6 @@ def optimizers_of(config: TrainConfig, network: Network) -> list[Optimizer]:
     and gains have p = 2 under mirror descent. Muon moves the matrices inside the network, AdamW all
     else at a tenth of its rate.
     """
-    check_config(config)
     name, _, norm = config.optimizer.partition(":")
     lr = usual_rate(config.optimizer) if config.lr is None else config.lr
     p = _USUAL_P if config.p is None else config.p

@@ -26,7 +26,7 @@ from attsvm._utils.result import Summary, Table
 from attsvm.datasets import LABELLED
 from attsvm.datasets.labelled import PAD, Labelled, Vocabulary
 from attsvm.errors import BadTokens, Unsupported
-from attsvm.torch.config import TrainConfig, check_config, optimizers_of
+from attsvm.torch.config import TrainConfig, optimizers_of
 from attsvm.torch.networks import ImageClassifier, Network, TextClassifier
 
 CHECKPOINT = "checkpoint.pt"
@@ -163,7 +163,7 @@ def load_data(
     >>> data.kind, len(data.classes), len(data.train)
     ('images', 10, 200)
     """
-    check_config(expect(config, TrainConfig, "config", make="config_of(task) makes one"))
+    expect(config, TrainConfig, "config", make="config_of(task) makes one")
     if config.data not in LABELLED:
         raise Unsupported(f"data is {shown(config.data)}: known are {', '.join(LABELLED)}")
     loader = LABELLED[config.data]
@@ -227,7 +227,7 @@ def fit(
     >>> result.stopped, result.last.step, result.test_accuracy > 1.5 * result.chance
     ('epochs', 14, True)
     """
-    check_config(expect(config, TrainConfig, "config", make="config_of(task) makes one"))
+    expect(config, TrainConfig, "config", make="config_of(task) makes one")
     expect(data, Labelled, "data", make="load_data(config) reads them")
     resume, watch = flag(resume, "resume"), function(watch, "watch")
     if data.kind != config.task:
@@ -372,9 +372,13 @@ class _Training:
             raise BadTokens(f"{file} is no checkpoint of a fit, or it is cut") from error
         if kind != _KIND:
             raise BadTokens(f"{file} was written by another version of attsvm")
-        config = self.config
-        plan = kept["plan"] | {"epochs": config.epochs}  # a run may be carried on for longer
-        if other := config.differences(plan):
+        config, plan = self.config, kept["plan"]
+        other = [
+            f"{name} is {value!r}, was {plan.get(name)!r}"
+            for name, value in config.to_dict().items()
+            if name != "epochs" and value != plan.get(name)  # a run may be carried on for longer
+        ]
+        if other:
             raise Unsupported(f"{file} is of another config: {'; '.join(other)}")
         if kept["data"] != self.digest:
             raise Unsupported(f"{file} is of other data: the texts or images are not the same")

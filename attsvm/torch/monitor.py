@@ -139,9 +139,8 @@ class Monitor:
         self._next = 0
         # By layer: numbers of the queries of each call, and norms, None where not known.
         self._found: dict[str, tuple[list[Tensor], Tensor | None]] = {}
-        self._numbers: dict[str, int] = {}
-        self._odds: dict[str, tuple[list[int], list[Floats]]] = {}
-        self._warned: set[str] = set()
+        # By layer, in the order in which they attend, and by step: the odds of its heads.
+        self._odds: dict[str, dict[int, Floats]] = {}
         self._closed = False
         self._hooks = AttentionHooks(self._model, self._take)
         if not self._compiled:  # hooks would have it compiled anew
@@ -190,20 +189,14 @@ class Monitor:
     def look(self, *args: Any, **kwargs: Any) -> list[MonitorRow]:
         """Record one more forward without gradients, model(*args), and return its rows."""
         kept, self._found = self._found, {}
-        was = self._hooks.open
-        self._hooks.stop()
-        open_ = reading(self._model, self._take)
-        try:
-            with open_, torch.compiler.set_stance("force_eager"):
+        try:  # the hooks of training do not read where there are no gradients
+            with reading(self._model, self._take), torch.compiler.set_stance("force_eager"):
                 self._model(*args, **kwargs)
+            if not self._found:
+                raise Unsupported(not_seen(self._model, NOT_SEEN))
+            rows = self._write()
         finally:
-            if was:
-                self._hooks.start()
-        if not self._found:
             self._found = kept
-            raise Unsupported(not_seen(self._model, NOT_SEEN))
-        rows = self._write()
-        self._found = kept
         if self._compiled:
             self._next = _after(self._step, self.every)
         return rows
@@ -219,7 +212,6 @@ class Monitor:
         made: list[MonitorRow] = []
         said: list[Saturation] = []
         for layer, (parts, known) in self._found.items():
-            number = self._numbers.setdefault(layer, len(self._numbers))
             largest, entropy, gap, odds = torch.cat(parts, dim=2).double().cpu().numpy()
             count = (~np.isnan(odds)).sum(axis=1)
             few = np.where(count > 0, count, np.nan)
@@ -231,11 +223,11 @@ class Monitor:
                 (odds >= self.target).sum(axis=1) / few,
                 *sizes,
             )
+            self._odds.setdefault(layer, {})[self._step] = columns[3]
             for h, numbers in enumerate(zip(*(x.tolist() for x in columns), strict=True)):
-                name = f"L{number}H{h}"
-                row = (self._step, layer, h, *numbers, int(count[h]), name)
+                row = (self._step, layer, h, *numbers, int(count[h]), self._name(layer, h))
                 made.append(MonitorRow._make(row))
-            said += self._predict(layer, columns[3])
+            said += self._predict(layer)
         self._found = {}
         self._turn += 1
         self.rows += made
@@ -249,24 +241,23 @@ class Monitor:
         """The odds from which a query is saturated, log(level/(1 − level))."""
         return math.log(self.level) - math.log1p(-self.level)
 
-    def _predict(self, layer: str, odds: Floats) -> list[Saturation]:
+    def _name(self, layer: str, head: int) -> str:
+        return f"L{list(self._odds).index(layer)}H{head}"
+
+    def _predict(self, layer: str) -> list[Saturation]:
         """The heads that saturate within a doubling of the steps made; each is reported once."""
-        steps, past = self._odds.setdefault(layer, ([], []))
-        if not steps or steps[-1] != self._step:
-            steps.append(self._step)
-            past.append(odds)
-        found = extrapolate(steps, np.stack(past[-LATEST:]), self.target)
+        past = self._odds[layer]
+        odds = past[self._step]
+        found = extrapolate(list(past), np.stack(list(past.values())), self.target)
         found[:, odds >= self.target] = self._step
-        known = np.isfinite(odds) & ~np.isnan(found[0])
-        soon = np.fmin(found[1], found[2]) <= 2 * self._step
-        out = []
-        for head in np.flatnonzero(known & soon).tolist():
-            name = f"L{self._numbers[layer]}H{head}"
-            if name not in self._warned:
-                self._warned.add(name)
-                expected, linear, log = found[:, head].tolist()
-                out.append(Saturation(self._step, layer, head, expected, linear, log, name))
-        return out
+        soon = np.isfinite(odds) & ~np.isnan(found[0])
+        soon &= np.fmin(found[1], found[2]) <= 2 * self._step
+        warned = {one.name for one in self.warnings}
+        made = (
+            (self._step, layer, head, *found[:, head].tolist(), self._name(layer, head))
+            for head in np.flatnonzero(soon).tolist()
+        )
+        return [Saturation._make(one) for one in made if one[-1] not in warned]
 
     def to_frame(self) -> pandas.DataFrame:
         """The rows as a table, a row for each attention head of each record."""

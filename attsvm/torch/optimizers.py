@@ -33,7 +33,7 @@ def precision(x: Tensor) -> torch.dtype:
 class CheckedOptimizer(Optimizer):
     """An optimizer with checked options, gradients and states; subclasses define `_move`."""
 
-    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+    def __init__(self, params: Any, **defaults: Any) -> None:
         with checked_by(Unsupported):
             super().__init__(params, defaults)
 
@@ -73,7 +73,7 @@ class CheckedOptimizer(Optimizer):
         ready = [self._with_gradient(*pair) for pair in enumerate(self.param_groups)]
         for group, params in zip(self.param_groups, ready, strict=True):
             if params:
-                self._move(group, params, [x.grad for x in params])
+                self._move(group, params)
         return loss
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -102,8 +102,16 @@ class CheckedOptimizer(Optimizer):
                 )
         return [x for x in group["params"] if x.grad is not None]
 
-    def _move(self, group: Group, params: list[Tensor], gradients: list[Any]) -> None:
-        """Update the parameters of a group in place."""
+    def _average(self, x: Any, keep: float, share: float) -> Tensor:
+        """m ← keep · m + share · g, from m = 0: what the directions of a parameter come from."""
+        state = self.state[x]
+        if "average" not in state:
+            state["average"] = torch.zeros_like(x.grad, dtype=precision(x))
+        average: Tensor = state["average"].mul_(keep).add_(x.grad, alpha=share)
+        return average
+
+    def _move(self, group: Group, params: list[Any]) -> None:
+        """Update these parameters of a group in place."""
         raise NotImplementedError
 
 
@@ -202,14 +210,8 @@ class MirrorDescent(CheckedOptimizer):
     ) -> None:
         # The version and the exponent that a step left each parameter with.
         self._left: dict[int, tuple[int, float]] = {}
-        defaults = {
-            "lr": lr,
-            "p": p,
-            "normalized": normalized,
-            "momentum": momentum,
-            "weight_decay": weight_decay,
-        }
-        super().__init__(params, defaults)
+        rest = {"normalized": normalized, "momentum": momentum, "weight_decay": weight_decay}
+        super().__init__(params, lr=lr, p=p, **rest)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -226,15 +228,14 @@ class MirrorDescent(CheckedOptimizer):
             raise Unsupported(f"p is {shown(group['p'])}: it must be above 1 and finite")
         super()._check_group(group, number)
 
-    def _move(self, group: Group, params: list[Tensor], gradients: list[Any]) -> None:
-        toward = self._directions(group, params, gradients)
-        p, lr = float(group["p"]), float(group["lr"])
+    def _move(self, group: Group, params: list[Any]) -> None:
+        p, lr, kept = float(group["p"]), float(group["lr"]), float(group["momentum"])
         shrink = (1 - lr * float(group["weight_decay"])) ** (p - 1)
-        if p == 2:  # w ← shrink·w − lr·g for all tensors at once
-            if shrink != 1:
-                torch._foreach_mul_(params, shrink)
-            same = [g.to(x.dtype) for x, g in zip(params, toward, strict=True)]
-            torch._foreach_add_(params, same, alpha=-lr)
+        toward = [self._average(x, kept, 1.0) if kept else x.grad for x in params]
+        if group["normalized"]:
+            toward = [_unit(g, p / (p - 1)) for g in toward]
+        if p == 2:  # u is w
+            _by_operations(params, params, toward, lr=lr, shrink=shrink, e=1.0)
             return
         others: list[tuple[Tensor, Tensor, Tensor]] = []
         for x, g in zip(params, toward, strict=True):
@@ -247,25 +248,10 @@ class MirrorDescent(CheckedOptimizer):
             )
         self._left |= {id(x): (x._version, p) for x in params}
 
-    def _directions(self, group: Group, params: list[Tensor], g: list[Tensor]) -> list[Tensor]:
-        """What is taken off the dual variables, times the step size."""
-        if group["momentum"]:
-            for x, new in zip(params, g, strict=True):
-                state = self.state[x]
-                if "momentum_buffer" not in state:
-                    state["momentum_buffer"] = new.detach().to(precision(x), copy=True)
-                else:
-                    state["momentum_buffer"].mul_(group["momentum"]).add_(new)
-            g = [self.state[x]["momentum_buffer"] for x in params]
-        if group["normalized"]:
-            g = [_unit(new, group["p"] / (group["p"] - 1)) for new in g]
-        return g
-
     def _dual(self, x: Tensor, p: float) -> Tensor:
         """The dual variable of a parameter, anew where the weight is not what a step left."""
         state = self.state[x]
-        version, exponent = self._left.get(id(x), (None, p))
-        if version != x._version or exponent != p or "dual" not in state:
+        if self._left.get(id(x)) != (x._version, p) or "dual" not in state:
             anew = _powers([x.detach().to(precision(x))], p - 1)[0]
             u = state.get("dual", anew)
             same = torch.isclose(
@@ -320,7 +306,8 @@ def _by_operations(
     if shrink != 1:
         torch._foreach_mul_(duals, shrink)
     torch._foreach_add_(duals, wide, alpha=-lr)
-    torch._foreach_copy_(params, _powers(duals, e))
+    if e != 1:
+        torch._foreach_copy_(params, _powers(duals, e))
 
 
 class SteepestDescent(CheckedOptimizer):
@@ -364,30 +351,19 @@ class SteepestDescent(CheckedOptimizer):
         momentum: float = 0.0,
         weight_decay: float = 0.0,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "norm": norm,
-            "momentum": momentum,
-            "weight_decay": weight_decay,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, lr=lr, norm=norm, momentum=momentum, weight_decay=weight_decay)
 
     def _check_group(self, group: Group, number: int) -> None:
         direction_of(group["norm"])
         super()._check_group(group, number)
 
-    def _move(self, group: Group, params: list[Tensor], gradients: list[Any]) -> None:
+    def _move(self, group: Group, params: list[Any]) -> None:
         toward = direction_of(group["norm"])
         lr, beta = float(group["lr"]), float(group["momentum"])
         kept = 1 - lr * float(group["weight_decay"])
-        for x, g in zip(params, gradients, strict=True):
-            if beta:
-                state = self.state[x]
-                if "average" not in state:
-                    state["average"] = torch.zeros_like(g, dtype=precision(x))
-                g = state["average"].mul_(beta).add_(g, alpha=1 - beta)
-            D = toward(g)
-            x.mul_(kept).add_(D.to(x.dtype), alpha=-lr)
+        for x in params:
+            g = self._average(x, beta, 1 - beta) if beta else x.grad
+            x.mul_(kept).add_(toward(g).to(x.dtype), alpha=-lr)
 
 
 class NormalizedGD(SteepestDescent):
