@@ -65,9 +65,10 @@ class Change(HeadTable):
     config: InspectionConfig
     records: tuple[dict[str, Any], ...]
 
-    def correlation(self, one: str = "sharpness_after", other: str = "cosine_after") -> float:
-        """The rank correlation of two columns over heads."""
-        return super().correlation(one, other)
+    def correlation(self) -> float:
+        """The rank correlation of sharpness and cosine afterwards, over heads that have both."""
+        table = self.to_frame()[["sharpness_after", "cosine_after"]].astype(float)
+        return float(table.corr(method="spearman", min_periods=3).iloc[0, 1])
 
     def as_json(self) -> dict[str, Any]:
         """Everything as plain numbers, words and lists; None for what is not known."""

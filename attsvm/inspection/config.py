@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from attsvm.errors import Unsupported
 
@@ -17,7 +18,7 @@ class InspectionConfig:
     whether cross-entropy fits are made. cache: texts of a causal model on which the keys are named
     that no later query needs. seed: of every draw.
 
-    >>> InspectionConfig.quick().fit < InspectionConfig().fit
+    >>> InspectionConfig.of(quick=True).fit < InspectionConfig().fit
     True
     """
 
@@ -40,22 +41,16 @@ class InspectionConfig:
             raise Unsupported(f"share is {self.share}: it must lie between 0 and 1")
 
     @staticmethod
-    def quick(*, seed: int = 0) -> InspectionConfig:
-        """Far less: fewer queries, two draws, no nuclear norm, no cross-entropy fits."""
-        less = {"fit": 60, "test": 120, "draws": 2, "nuclear_draws": -1, "attacks": 20, "cache": 4}
-        return InspectionConfig(**less, cross=False, seed=seed)
+    def of(*, queries: int | None = None, quick: bool = False, seed: int = 0) -> InspectionConfig:
+        """The configuration for so many fitted queries, and twice as many held out.
 
-    @staticmethod
-    def of(*, queries: int | None, quick: bool, seed: int) -> InspectionConfig:
-        """The configuration for so many fitted queries, and twice as many held out."""
-        config = InspectionConfig.quick(seed=seed) if quick else InspectionConfig(seed=seed)
+        quick: far less: fewer queries, two draws, no nuclear norm, no cross-entropy fits.
+        """
+        less: dict[str, Any] = {"fit": 60, "test": 120, "draws": 2, "nuclear_draws": -1}
+        less |= {"attacks": 20, "cache": 4, "cross": False}
+        config = InspectionConfig(**(less if quick else {}), seed=seed)
         if queries is None:
             return config
         if not isinstance(queries, int) or not 1 <= queries <= 1_000_000:
             raise Unsupported(f"queries is {queries!r}: give at least 1, at most 1,000,000")
         return replace(config, fit=queries, test=2 * queries)
-
-    @property
-    def queries(self) -> int:
-        """How many queries are asked for."""
-        return self.fit + self.test

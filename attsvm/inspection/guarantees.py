@@ -64,7 +64,7 @@ def guarantees(view: View, config: InspectionConfig | None = None) -> Guaranteed
     margins = margins_of(view)
     radii = stability_of(view, margins)
     drop = eviction_of(view, margins, share=config.share)
-    by_keys, by_query = radii.shares
+    by_keys, by_query = radii.key_share, radii.query_share
     part = view.subset(np.arange(max(1, min(config.attacks, len(view.queries)))))
     attacked = []
     if config.attacks:
@@ -252,27 +252,19 @@ def cache_of(
 class Stability(NamedTuple):
     """The radii (n,) within which the choice of each query cannot change; 0 where it is a tie.
 
-    keys: every key may move by less than this; query: the query may; key_size, query_size (n,):
-    the root mean square length of the valid keys and the length of the query (without its
-    constant 1), to compare with.
+    keys: every key may move by less than this; query: the query may. key_share, query_share (n,):
+    the same over what moves: the root mean square length of the valid keys, the length of the query
+    without its constant 1.
     """
 
     keys: Floats
     query: Floats
-    key_size: Floats
-    query_size: Floats
-
-    @property
-    def shares(self) -> tuple[Floats, Floats]:
-        """Both radii over the sizes of what moves."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            by_keys = np.where(self.keys > 0, self.keys / self.key_size, 0.0)
-            by_query = np.where(self.query > 0, self.query / self.query_size, 0.0)
-        return by_keys, by_query
+    key_share: Floats
+    query_share: Floats
 
 
 # A slope that overflows leaves a radius of 0.
-@np.errstate(over="ignore", invalid="ignore")
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def stability_of(view: View, margins: Margins) -> Stability:
     """The certified radii of each query of a View."""
     least = np.maximum(margins.least, 0.0)
@@ -281,7 +273,10 @@ def stability_of(view: View, margins: Margins) -> Stability:
     keys = np.where(view.valid[:, :, None], view.keys.astype(np.float64), 0.0)
     size = np.sqrt(np.einsum("ntd,ntd->n", keys, keys) / view.valid.sum(axis=1))
     query = view.queries[:, : keys.shape[2]].astype(np.float64)
-    return Stability(by_keys, by_query, size, np.sqrt(np.einsum("nd,nd->n", query, query)))
+    length = np.sqrt(np.einsum("nd,nd->n", query, query))
+    parts = ((by_keys, size), (by_query, length))
+    shares = (np.where(radius > 0, radius / of, 0.0) for radius, of in parts)
+    return Stability(by_keys, by_query, *shares)
 
 
 def _least_ratio(margin: Floats, slope: Floats) -> Floats:

@@ -191,11 +191,6 @@ class HeadTable(Table):
         """A row per head (pandas), by its name."""
         return super().to_frame().set_index("name")
 
-    def correlation(self, one: str = "sharpness", other: str = "cosine") -> float:
-        """The rank correlation of two columns over heads in which both are known."""
-        table = self.to_frame()[[one, other]].astype(float)
-        return float(table.corr(method="spearman", min_periods=3).iloc[0, 1])
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Inspection(HeadTable):
@@ -414,7 +409,7 @@ class HeadViews:
         kept = first_of_each(own, inputs.valid if inputs.images is None else own == own)
         self.repeated = len(inputs) - len(kept)
         self.run.inputs = inputs.subset(kept)
-        self.count = min(config.queries, len(kept))
+        self.count = min(config.fit + config.test, len(kept))
 
     def __iter__(self) -> Iterator[tuple[View, dict[str, Any] | None]]:
         run, config = self.run, self.config

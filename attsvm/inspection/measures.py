@@ -47,10 +47,10 @@ from attsvm._utils.interval import UNIT
 from attsvm._utils.memory import require
 from attsvm._utils.parallel import one_thread
 from attsvm.certificate import Certificate
-from attsvm.errors import ConvergenceWarning, TooLarge
+from attsvm.errors import BadTokens, ConvergenceWarning, TooLarge
 from attsvm.inspection.config import InspectionConfig
 from attsvm.inspection.guarantees import Guaranteed, guarantees
-from attsvm.inspection.view import View, choosing, margins_of
+from attsvm.inspection.view import View, margins_of
 from attsvm.norms import Norm, norm_of
 from attsvm.problem.problem import Problem
 from attsvm.problem.tokens import Tokens
@@ -509,7 +509,12 @@ def measure(
     """
     config = config or InspectionConfig()
     start = time.process_time()
-    view = choosing(view)
+    rows = np.flatnonzero(view.valid.sum(axis=1) >= 2)  # others choose nothing
+    if not len(rows):
+        raise BadTokens(
+            f"{view.name}: no query has two keys, so that none chooses; give longer texts"
+        )
+    view = view if len(rows) == len(view.queries) else view.subset(rows)
     what = f"measuring an attention head on queries over keys of shape {view.keys.shape}"
     need = _TIMES * 8.0 * (view.keys.size + view.keys.shape[2] * view.queries.shape[1])
     require(need, what, use="fewer queries or shorter texts")

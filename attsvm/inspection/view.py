@@ -35,15 +35,6 @@ from attsvm.errors import BadTokens, Unsupported
 _NAME = re.compile(r"[Ll](\d+)(?:[Hh](\d+))?|(\d+)\.(\d+)")
 
 
-def head_name(layer: int, head: int) -> str:
-    """The name of a head.
-
-    >>> head_name(3, 5)
-    'L3H5'
-    """
-    return f"L{layer}H{head}"
-
-
 def parse_heads(heads: str | Sequence[str] | None, counts: Sequence[int]) -> list[tuple[int, int]]:
     """Layer and head of each name, in order; every head where none is named.
 
@@ -165,7 +156,7 @@ class View(Result):
     @property
     def name(self) -> str:
         """The name of the head, such as L3H5."""
-        return head_name(self.layer, self.head)
+        return f"L{self.layer}H{self.head}"
 
     @property
     def W(self) -> Floats:
@@ -232,15 +223,14 @@ class Margins(NamedTuple):
     """What is known of the choices of n queries over T keys.
 
     logits (n, T), −inf on keys that are not valid; error (n, T): how far each may be from the
-    truth; chosen (n,); rivals (n, T): the valid keys that are not chosen; least (n, T): a lower
-    bound of each rival's margin, inf elsewhere; gap (n,): the top logit less the second, inf where
+    truth; chosen (n,); least (n, T): a lower bound of the margin of each valid key that is not
+    chosen, inf elsewhere; gap (n,): the top logit less the second, inf where
     there is one key; tied (n,): the gap is not certified positive, so that there is no choice.
     """
 
     logits: Floats
     error: Floats
     chosen: Ints
-    rivals: Bools
     least: Floats
     gap: Floats
     tied: Bools
@@ -249,9 +239,12 @@ class Margins(NamedTuple):
 def margins_of(view: View) -> Margins:
     """The margins of a View, with rounding on the safe side.
 
-    Raises BadTokens where a number is not finite.
+    Raises BadTokens where a number is not finite, or too large to square.
     """
-    check_numbers(view)
+    for name in ("keys", "queries", "key_factor", "query_factor", "values"):
+        array: Any = getattr(view, name)
+        if array.any():
+            floats(array, f"{view.name}: {name}")
     logits = view.logits()
     error = rounding_of(view)
     n = len(logits)
@@ -263,7 +256,7 @@ def margins_of(view: View) -> Margins:
         slack = (error[rows, chosen][:, None] + error + UNIT * np.abs(apart)) * WIDER
         least = np.where(rivals, apart - slack, np.inf)
     gap = np.where(rivals, apart, np.inf).min(axis=1)
-    return Margins(logits, error, chosen, rivals, least, gap, ~(least.min(axis=1) > 0))
+    return Margins(logits, error, chosen, least, gap, ~(least.min(axis=1) > 0))
 
 
 def rounding_of(view: View) -> Floats:
@@ -276,24 +269,3 @@ def rounding_of(view: View) -> Floats:
     slopes = (queries @ Q.T + TINY) @ K + TINY
     sizes: Floats = np.matmul(keys, slopes[:, :, None])[:, :, 0]
     return count * UNIT * WIDER * sizes + TINY
-
-
-def check_numbers(view: View) -> None:
-    """Raises BadTokens where a number of the View is not finite, or too large to square."""
-    for name in ("keys", "queries", "key_factor", "query_factor", "values"):
-        array: Any = getattr(view, name)
-        if array.any():
-            floats(array, f"{view.name}: {name}")
-
-
-def choosing(view: View) -> View:
-    """The View of the queries that have two valid keys or more; others choose nothing.
-
-    Raises BadTokens where there is none.
-    """
-    rows = np.flatnonzero(view.valid.sum(axis=1) >= 2)
-    if not len(rows):
-        raise BadTokens(
-            f"{view.name}: no query has two keys, so that none chooses; give longer texts"
-        )
-    return view if len(rows) == len(view.queries) else view.subset(rows)

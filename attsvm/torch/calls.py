@@ -335,9 +335,7 @@ class AttentionHooks:
         return bool(self._handles)
 
     def start(self) -> None:
-        """Register the hooks."""
-        if self._handles:
-            return
+        """Register the hooks, which are closed."""
         self.ran = False
         self._handles = [
             register_module_forward_pre_hook(self._enter),

@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.optim import Optimizer
 
 from attsvm._utils.expected import expect, file_path, flag, function, shown
 from attsvm._utils.files import beside, check_in
@@ -142,7 +141,6 @@ class Moment(NamedTuple):
     """
 
     network: Network
-    optimizers: list[Optimizer]
     step: int
     steps: int
     loss: float
@@ -302,7 +300,7 @@ class _Training:
         """Hand the present moment to the watcher."""
         if watch is not None:
             steps = self.per_epoch * self.config.epochs
-            watch(Moment(self.network, self.optimizers, self.step, steps, loss, record))
+            watch(Moment(self.network, self.step, steps, loss, record))
 
     def stretch(self, watch: Watcher | None) -> None:
         """Take the steps up to the next record, and measure; first of all the initial network."""

@@ -27,6 +27,7 @@ import numpy as np
 import pandas
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from attsvm._utils.arrays import Floats
 from attsvm._utils.expected import number, shown, whole
@@ -289,23 +290,18 @@ def per_query(call: Call, most: int, turn: int) -> Tensor:
     """
     raw, logits = call.logits(*sample(call.size, most, turn, call.q.device))
     if logits.shape[-1] < 2:
-        numbers = torch.full((4, *logits.shape[:-1]), torch.nan, device=logits.device)
-        return numbers.transpose(1, 2).reshape(4, logits.shape[1], -1)
+        raw, logits = (F.pad(x, (0, 1), value=-torch.inf) for x in (raw, logits))
     top = logits.topk(2, dim=-1)
     first, second = top.values.unbind(dim=-1)
     others = logits.scatter(-1, top.indices[..., :1], -torch.inf)
     rest = torch.logsumexp(others, dim=-1)
     whole = torch.logaddexp(first, rest)
+    shut = torch.isneginf(logits)
     p = torch.exp(logits - whole[..., None])
-    if raw is logits:  # no mask: every query has every key
-        mean, largest = (p * logits).sum(dim=-1), first
-    else:
-        shut = torch.isneginf(logits)
-        mean = (p * logits.masked_fill(shut, 0.0)).sum(dim=-1)
-        largest = raw.masked_fill(shut, -torch.inf).amax(dim=-1)
+    mean = (p * logits.masked_fill(shut, 0.0)).sum(dim=-1)
+    largest = raw.masked_fill(shut, -torch.inf).amax(dim=-1)
     numbers = torch.stack([largest, (whole - mean).clamp(min=0.0), first - second, first - rest])
-    if raw is not logits:
-        numbers.masked_fill_((~shut).sum(dim=-1) < 2, torch.nan)
+    numbers.masked_fill_((~shut).sum(dim=-1) < 2, torch.nan)
     return numbers.transpose(1, 2).reshape(4, logits.shape[1], -1)
 
 

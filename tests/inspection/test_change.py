@@ -9,7 +9,6 @@ import pytest
 from attsvm import inspection
 from attsvm.errors import BadTokens
 from attsvm.inspection.change import compare_views
-from attsvm.inspection.inspection import InspectedHead
 from tests.inspection.built import content_view, head_view, random_view, view_of
 
 CONFIG = inspection.InspectionConfig(fit=60, test=100, draws=1, nuclear_draws=-1, attacks=5)
@@ -87,10 +86,10 @@ def test_rank_correlation_is_that_of_ranks():
 
     def correlation(one, other):
         rows = enumerate(zip(one, other, strict=True))
-        records = [{"name": f"L0H{k}", "sharpness": a, "cosine": b} for k, (a, b) in rows]
-        whole = [dict.fromkeys(inspection.FIELDS, 0.0) | record for record in records]
-        heads = tuple(InspectedHead(record, {}, {}) for record in whole)
-        return inspection.Inspection("built", CONFIG, heads).correlation()
+        names = ("name", "sharpness_after", "cosine_after")
+        records = [dict(zip(names, (f"L0H{k}", a, b), strict=True)) for k, (a, b) in rows]
+        whole = tuple(dict.fromkeys(inspection.CHANGE_FIELDS, 0.0) | record for record in records)
+        return inspection.Change("before", "after", CONFIG, whole).correlation()
 
     assert correlation(x, np.exp(10 * x)) == pytest.approx(1.0)
     assert correlation(x, -x) == pytest.approx(-1.0)

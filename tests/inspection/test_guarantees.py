@@ -115,7 +115,9 @@ def changed(view, row, factor):
     apart = x[a] - x
     with np.errstate(divide="ignore", invalid="ignore"):
         room = np.where(
-            margins.rivals[row], margins.least[row] / np.linalg.norm(apart, axis=1), np.inf
+            np.isfinite(margins.least[row]),
+            margins.least[row] / np.linalg.norm(apart, axis=1),
+            np.inf,
         )
     t = room.argmin()
     step = -factor * room[t] * apart[t] / np.linalg.norm(apart[t])
