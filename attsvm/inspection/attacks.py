@@ -72,7 +72,7 @@ def move_keys(view: View, radius: Floats, *, seed: int = 0, factor: float = NEAR
     for one in _queries(view):
         by = _step(factor * radius[one.row], one.keys)
         sign = np.where(np.arange(len(one.keys)) == one.chosen, -1, 1)[:, None]
-        directions = (sign * _unit(one.slope), _unit(_normal(rng, one.keys.shape)))
+        directions = (sign * _unit(one.slope), _unit(rng.normal(size=one.keys.shape).astype(Long)))
         for direction in directions if by > 0 else ():
             lost.append(_lost((one.keys + by * direction) @ one.slope, one.chosen))
     return _count(lost)
@@ -87,7 +87,10 @@ def move_query(view: View, radius: Floats, *, seed: int = 0, factor: float = NEA
         by = _step(factor * radius[one.row], one.query[:d])
         slopes = one.keys @ K.T @ Q[:, :d]  # of each logit in the query
         towards = _unit(slopes - slopes[one.chosen])
-        directions = [*np.delete(towards, one.chosen, axis=0), _unit(_normal(rng, (d,)))]
+        directions = [
+            *np.delete(towards, one.chosen, axis=0),
+            _unit(rng.normal(size=(d,)).astype(Long)),
+        ]
         for direction in directions if by > 0 else ():
             lost.append(_lost(one.logits + by * (slopes @ direction), one.chosen))
     return _count(lost)
@@ -129,10 +132,6 @@ def _outputs(view: View, dropped: Ints, order: Ints) -> Iterator[tuple[int, Any,
         left = np.where(gone[valid], 0, np.exp(one.logits - one.logits[~gone[valid]].max()))
         whole, less = (p @ values / p.sum() for p in (weights, left))
         yield one.row, whole, less, np.sqrt((values**2).sum(axis=1)).max()
-
-
-def _normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-    return rng.normal(size=shape).astype(Long)
 
 
 def _unit(directions: Any) -> Any:

@@ -30,7 +30,6 @@ from attsvm.inspection.measures import (
     cosine_of,
     fields,
     mean_difference,
-    one_hot,
     rule_for,
     sharpness_of,
     split_rows,
@@ -237,7 +236,7 @@ def _growth(
         return None
     test, target = view.subset(held), target[held]
     svm = svm_fit(fit, chosen).W
-    mean = mean_difference(fit, one_hot(fit, chosen))
+    mean = mean_difference(fit, np.eye(fit.valid.shape[1])[chosen])
     rule = rule_for((fit, chosen), (test, target))
     record |= {
         "fitted": len(chosen),

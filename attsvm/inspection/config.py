@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from attsvm._utils.expected import whole
 from attsvm.errors import Unsupported
 
 
@@ -35,8 +36,7 @@ class InspectionConfig:
     def __post_init__(self) -> None:
         least = {"fit": 1, "test": 2, "draws": 0, "attacks": 0, "cache": 0, "nuclear_draws": -1}
         for name, value in least.items():
-            if getattr(self, name) < value:
-                raise Unsupported(f"{name} is {getattr(self, name)}: it must be at least {value}")
+            whole(getattr(self, name), name, least=value)
         if not 0 < self.share < 1:
             raise Unsupported(f"share is {self.share}: it must lie between 0 and 1")
 
@@ -51,6 +51,5 @@ class InspectionConfig:
         config = InspectionConfig(**(less if quick else {}), seed=seed)
         if queries is None:
             return config
-        if not isinstance(queries, int) or not 1 <= queries <= 1_000_000:
-            raise Unsupported(f"queries is {queries!r}: give at least 1, at most 1,000,000")
-        return replace(config, fit=queries, test=2 * queries)
+        fit = whole(queries, "queries", least=1)
+        return replace(config, fit=fit, test=2 * fit)

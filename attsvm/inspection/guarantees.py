@@ -58,9 +58,8 @@ class Guaranteed(NamedTuple):
     order: Ints
 
 
-def guarantees(view: View, config: InspectionConfig | None = None) -> Guaranteed:
+def guarantees(view: View, config: InspectionConfig) -> Guaranteed:
     """What is guaranteed of each query's choice, with the attacks that check it."""
-    config = config or InspectionConfig()
     margins = margins_of(view)
     radii = stability_of(view, margins)
     drop = eviction_of(view, margins, share=config.share)

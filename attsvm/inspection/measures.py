@@ -213,13 +213,6 @@ def cross_entropy(view: View, targets: Floats) -> Floats:
     return W
 
 
-def one_hot(view: View, chosen: Ints) -> Floats:
-    """1 on the chosen key of each query, 0 elsewhere (n, T)."""
-    out = np.zeros(view.valid.shape)
-    out[np.arange(len(chosen)), chosen] = 1.0
-    return out
-
-
 def agreement_of(view: View, W: Floats, chosen: Ints) -> float:
     """The share of queries whose chosen key is also the one that W chooses.
 
@@ -268,18 +261,17 @@ def _last(marked: Bools) -> Ints:
     return np.where(marked.any(axis=1), T - 1 - marked[:, ::-1].argmax(axis=1), -1)
 
 
-def offset_keys(view: View, k: int) -> Ints:
-    """The key (n,) at k places from the query, −1 where it is not valid."""
-    T = view.valid.shape[1]
-    at = view.positions + k
-    inside = (at >= 0) & (at < T)
-    at = np.where(inside, at, 0)
-    return np.where(inside & view.valid[np.arange(len(at)), at], at, -1)
-
-
 def _offset(k: int) -> Rule:
+    """The rule that picks the key at k places from the query, if it is valid."""
+
+    def pick(view: View) -> Ints:
+        at = view.positions + k
+        inside = (at >= 0) & (at < view.valid.shape[1])
+        at = np.where(inside, at, 0)
+        return np.where(inside & view.valid[np.arange(len(at)), at], at, -1)
+
     name = "itself" if k == 0 else f"{abs(k)} {'after' if k > 0 else 'before'}"
-    return Rule(name, "positional", lambda view: offset_keys(view, k))
+    return Rule(name, "positional", pick)
 
 
 RULES: tuple[Rule, ...] = (
@@ -312,21 +304,17 @@ def kind_of(found: Agreement, without: Agreement | None = None) -> Kind:
     """The kind of a head, from its held-out agreement; without: with special keys removed."""
     if found["tied"] >= THRESHOLDS["agreement"]:  # the first of equals is no choice of the head
         return "diffuse"
-    rest = found if without is None else without
-    if _by_tokens(found) and _by_tokens(rest):
+    rest, level = found if without is None else without, THRESHOLDS["agreement"]
+    tokens = (
+        one["svm_agreement"] >= level and one["lift"] >= THRESHOLDS["lift"] for one in (found, rest)
+    )
+    if all(tokens):
         return "content"
-    if _by_rule(found):
-        return found["rule_place"]
-    return "positional" if _by_rule(rest) and rest["rule_place"] == "positional" else "diffuse"
-
-
-def _by_tokens(found: Agreement) -> bool:
-    enough = found["svm_agreement"] >= THRESHOLDS["agreement"]
-    return bool(enough and found["lift"] >= THRESHOLDS["lift"])
-
-
-def _by_rule(found: Agreement) -> bool:
-    return bool(found["rule_agreement"] >= THRESHOLDS["agreement"])
+    if found["rule_agreement"] >= level:
+        place: Kind = found["rule_place"]
+        return place
+    positional = rest["rule_agreement"] >= level and rest["rule_place"] == "positional"
+    return "positional" if positional else "diffuse"
 
 
 # A query is saturated when one key has more than this much of its attention.
@@ -379,7 +367,7 @@ def held_out(fit: View, test: View, *, cross: bool = True) -> Agreement:
         fitted = fit.subset(rows)
         chosen = fitted.chosen()
         svm = svm_fit(fitted, chosen)
-        hot, soft = one_hot(fitted, chosen), fitted.attention()
+        hot, soft = np.eye(fitted.valid.shape[1])[chosen], fitted.attention()
         fits = {"svm": svm.W, "mean_difference": mean_difference(fitted, hot)}
         if cross:
             fits["cross_entropy"] = cross_entropy(fitted, hot)
@@ -417,19 +405,15 @@ def norm_ratio_of(view: View, norm: str = "frobenius") -> NormRatio:
     least = margins.least[rows].min(axis=1)
     gap = gap + (gap - least)
     size = float(norm_of(norm).value(np.diag(decompose(view)[1])))
-    unsure = _rounding(view) + _ROUNDED * size
+    # How far the norm of W, of its singular values as computed, may be from the truth.
+    K, Q = view.key_factor, view.query_factor
+    lost = 8 * (sum(K.shape) + sum(Q.shape)) * UNIT * len(K) ** 0.5
+    unsure = lost * float(np.linalg.norm(K)) * float(np.linalg.norm(Q)) + _ROUNDED * size
     best = quietly(Problem.of(tokens_of(view, chosen), chosen, b=gap), norm)
     upper = min(best.upper / (size - unsure), 1.0) if size > unsure else 1.0
     kept = float((least / gap).min()) * (1 - _ROUNDED)
     lower = min(kept * best.lower / (size + unsure), upper)
     return NormRatio(lower, upper, len(rows))
-
-
-def _rounding(view: View) -> float:
-    """How far the norm of W, of its singular values as computed, may be from the truth."""
-    K, Q = view.key_factor, view.query_factor
-    sizes = float(np.linalg.norm(K)) * float(np.linalg.norm(Q))
-    return 8 * (sum(K.shape) + sum(Q.shape)) * UNIT * sizes * len(K) ** 0.5
 
 
 def null_ratios(view: View, norm: str = "frobenius", *, draws: int, seed: int) -> dict[str, Floats]:
@@ -499,7 +483,7 @@ SAMPLES = 6
 @one_thread()
 def measure(
     view: View,
-    config: InspectionConfig | None = None,
+    config: InspectionConfig,
     *,
     cache: dict[str, Any] | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -507,7 +491,6 @@ def measure(
 
     cache: the fields on the cache of keys. Raises BadTokens where no query has two keys.
     """
-    config = config or InspectionConfig()
     start = time.process_time()
     rows = np.flatnonzero(view.valid.sum(axis=1) >= 2)  # others choose nothing
     if not len(rows):

@@ -18,8 +18,6 @@ from typing import Any
 from attsvm.datasets.labelled import package_folders
 from attsvm.errors import BadTokens, Unsupported
 
-# The line that installs what inspection needs.
-NEEDED = "attsvm.inspection needs torch and transformers: pip install '.[inspect]'"
 # What a SMILES string is cut at: brackets, atoms, bonds, rings, branches, arrows.
 SMILES = (
     r"\%\([0-9]{3}\)|\[[^\]]+\]|Br?|Cl?|N|O|S|P|F|I|b|c|n|o|s|p|\||\(|\)|\.|=|#|-|\+|\\|\/|:|~|@|\?"
@@ -105,7 +103,9 @@ def libraries() -> tuple[Any, Any]:
     try:
         return import_module("torch"), import_module("transformers")
     except ModuleNotFoundError as error:
-        raise Unsupported(NEEDED) from error
+        raise Unsupported(
+            "attsvm.inspection needs torch and transformers: pip install '.[inspect]'"
+        ) from error
 
 
 def load(model: Any, tokenizer: Any = None) -> TrainedModel:

@@ -16,8 +16,6 @@ from attsvm._utils.files import check_in
 from attsvm.errors import BadTokens, Unsupported
 from attsvm.inspection.models import TrainedModel, libraries
 
-SAMPLES = ("prose", "reactions")
-
 
 def read_passages(file: str | Path) -> list[str]:
     """The passages of a text file in UTF-8.
@@ -66,8 +64,8 @@ def sample_texts(kind: str = "prose") -> list[str]:
     >>> len(sample_texts()) >= 600, len(sample_texts("reactions"))
     (True, 1000)
     """
-    if kind not in SAMPLES:
-        raise Unsupported(f"no sample is called {kind!r}; there are {' and '.join(SAMPLES)}")
+    if kind not in ("prose", "reactions"):
+        raise Unsupported(f"no sample is called {kind!r}; there are prose and reactions")
     return passages_of(files("attsvm.inspection").joinpath(f"{kind}.txt").read_text("utf-8"))
 
 

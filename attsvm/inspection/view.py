@@ -246,7 +246,12 @@ def margins_of(view: View) -> Margins:
         if array.any():
             floats(array, f"{view.name}: {name}")
     logits = view.logits()
-    error = rounding_of(view)
+    # How far each logit may be from the truth: a share of |x|ᵀ|K|ᵀ|Q||z|.
+    K, Q = np.abs(view.key_factor), np.abs(view.query_factor)
+    keys, queries = (np.abs(x.astype(np.float64)) for x in (view.keys, view.queries))
+    slopes = (queries @ Q.T + TINY) @ K + TINY
+    count = sum(K.shape) + Q.shape[1] + 12
+    error = count * UNIT * WIDER * np.matmul(keys, slopes[:, :, None])[:, :, 0] + TINY
     n = len(logits)
     rows, chosen = np.arange(n), logits.argmax(axis=1)
     rivals = view.valid.copy()
@@ -257,15 +262,3 @@ def margins_of(view: View) -> Margins:
         least = np.where(rivals, apart - slack, np.inf)
     gap = np.where(rivals, apart, np.inf).min(axis=1)
     return Margins(logits, error, chosen, least, gap, ~(least.min(axis=1) > 0))
-
-
-def rounding_of(view: View) -> Floats:
-    """How far each computed logit (n, T) may be from the truth: a share of |x|ᵀ|K|ᵀ|Q||z|."""
-    h, d = view.key_factor.shape
-    count = d + h + view.queries.shape[1] + 12
-    K, Q = np.abs(view.key_factor), np.abs(view.query_factor)
-
-    keys, queries = (np.abs(x.astype(np.float64)) for x in (view.keys, view.queries))
-    slopes = (queries @ Q.T + TINY) @ K + TINY
-    sizes: Floats = np.matmul(keys, slopes[:, :, None])[:, :, 0]
-    return count * UNIT * WIDER * sizes + TINY

@@ -16,14 +16,14 @@ from attsvm._utils.objects import is_outside, load_object
 from attsvm.errors import Unsupported
 from attsvm.torch.as_optimizer import TorchOptimizer, as_optimizer
 from attsvm.torch.networks import Network
-from attsvm.torch.optimizers import Group, MirrorDescent, SteepestDescent, direction_of, groups
+from attsvm.torch.optimizers import Group, MirrorDescent, SteepestDescent, direction_of
 
 # What a task has other than the defaults of TrainConfig.
 TASKS: dict[str, dict[str, Any]] = {
     "text": {},
     "images": {"data": "fashion", "train_count": 10_000, "valid_count": 2000, "test_count": 5000},
 }
-# The usual rate of each optimizer; steepest:NORM has those of `_STEEPEST_RATES`.
+# The usual rate of each optimizer; that of steepest:NORM is in `usual_rate`.
 OPTIMIZERS = {
     "adam": 1e-3,
     "adamw": 1e-3,
@@ -33,7 +33,6 @@ OPTIMIZERS = {
     "nmirror": 1e-3,
     "sgd": 0.1,
 }
-_STEEPEST_RATES = {"max": 1e-3}
 _USUAL_P = 1.1
 # What Muon's authors, and torch, have.
 _MUON_MOMENTUM = 0.95
@@ -167,7 +166,7 @@ def usual_rate(optimizer: str) -> float:
     first, _, norm = optimizer.partition(":")
     if first == "steepest":
         direction_of(norm)
-        return _STEEPEST_RATES.get(norm, 1e-2)
+        return 1e-3 if norm == "max" else 1e-2
     if is_outside(optimizer):
         return float(outside_optimizer(optimizer).lr or 0.1)
     if optimizer not in OPTIMIZERS:
@@ -200,13 +199,12 @@ def optimizers_of(config: TrainConfig, network: Network) -> list[Optimizer]:
     p = _USUAL_P if config.p is None else config.p
     tables = {id(x) for x in network.embeddings}
     parts: dict[tuple[bool, ...], Group] = {}
-    for group in groups(network, p=p):
-        for label, x in group["params"]:
-            matrix, table = x.ndim >= 2, id(x) in tables
-            inner = matrix and not table and label.startswith("blocks.")
-            rate = lr * (config.embedding_lr if table else 1.0)
-            made = {"params": [], "p": group["p"], "lr": rate}
-            parts.setdefault((inner, matrix, table), made)["params"].append((label, x))
+    for label, x in network.named_parameters():
+        matrix, table = x.ndim >= 2, id(x) in tables
+        inner = matrix and not table and label.startswith("blocks.")
+        rate = lr * (config.embedding_lr if table else 1.0)
+        made = {"params": [], "p": p if matrix else 2.0, "lr": rate}
+        parts.setdefault((inner, matrix, table), made)["params"].append((label, x))
     options: dict[str, Any] = {"lr": lr, "weight_decay": config.weight_decay}
     momentum, every = config.momentum, list(parts.values())
     if name in ("mirror", "nmirror"):
