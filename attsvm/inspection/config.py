@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from attsvm._utils.expected import shown, whole
 from attsvm.errors import Unsupported
 
 
@@ -51,9 +52,10 @@ class InspectionConfig:
         config = InspectionConfig.quick(seed=seed) if quick else InspectionConfig(seed=seed)
         if queries is None:
             return config
-        if not isinstance(queries, int) or not 1 <= queries <= 1_000_000:
-            raise Unsupported(f"queries is {queries!r}: give at least 1, at most 1,000,000")
-        return replace(config, fit=queries, test=2 * queries)
+        number = whole(queries, "queries", least=1)
+        if number > 1_000_000:
+            raise Unsupported(f"queries is {shown(queries)}: give at most 1,000,000")
+        return replace(config, fit=number, test=2 * number)
 
     @property
     def queries(self) -> int:
