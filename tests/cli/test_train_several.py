@@ -91,12 +91,6 @@ def test_a_run_that_diverges_is_named(run, tokens):
         ((*TWO, "--proof", "p.npz"), "--proof is for one run"),
         ((*TWO, "--resume", "p.npz"), "--resume is for one run"),
         ((*TWO, "--until", "proved"), "--until is for one run"),
-        (
-            ("--optimizer", "ngd", "--optimizer", "muon", "--option", "momentum=0.9"),
-            "does not fit ngd",
-        ),
-        (("--optimizer", "ngd", "--optimizer", "nope"), "unknown optimizer 'nope'"),
-        (("--model", "prompt", "--model", "nope"), "unknown model 'nope'"),
         (("--model", "prompt", "--model", "next-token"), "compared on tokens alone"),
         (("--lr", "0.1", "--lr", "nan"), "positive and finite"),
         ((*TWO, "--out", "a.npz"), "a folder, not as .npz"),
