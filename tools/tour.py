@@ -1,6 +1,6 @@
 """The tour: one selection solved and certified in every norm, and the picture of it.
 
-`python tools/tour.py FOLDER` writes the picture of the README: tour.svg, tour.png and tour-dark.png.
+`python tools/tour.py FOLDER` writes the picture of the README: tour.svg, .png and -dark.png.
 """
 
 from __future__ import annotations

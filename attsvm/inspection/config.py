@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from attsvm._utils.expected import whole
+from attsvm._utils.expected import shown, whole
 from attsvm.errors import Unsupported
 
 
@@ -51,5 +51,7 @@ class InspectionConfig:
         config = InspectionConfig(**(less if quick else {}), seed=seed)
         if queries is None:
             return config
-        fit = whole(queries, "queries", least=1)
-        return replace(config, fit=fit, test=2 * fit)
+        number = whole(queries, "queries", least=1)
+        if number > 1_000_000:
+            raise Unsupported(f"queries is {shown(queries)}: give at most 1,000,000")
+        return replace(config, fit=number, test=2 * number)

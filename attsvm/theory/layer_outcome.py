@@ -28,7 +28,7 @@ from attsvm.theory.outcome import Outcome, State, state_of
 from attsvm.training.heads import Head
 from attsvm.training.losses import loss_of
 from attsvm.training.models import Model
-from attsvm.training.models.model import Layer, Part
+from attsvm.training.models.model import Layer, LayerPart
 from attsvm.training.path import Path, pulled_back
 from attsvm.training.task import head_for
 
@@ -235,7 +235,7 @@ def _part_outcome(run: Outcome, tokens: Tokens, v: Floats | None, norm: str | No
     )
 
 
-def _vector_of(read: Head | None, b: int, layer: Layer, part: Part) -> Floats | None:
+def _vector_of(read: Head | None, b: int, layer: Layer, part: LayerPart) -> Floats | None:
     """What a linear prediction head reads an attention head by (e,); None for any other part."""
     v = None if read is None or layer.kind != "head" else read.vector
     return None if v is None else np.split(v[b % len(v)], layer.heads)[part.head]

@@ -153,8 +153,6 @@ def test_ties_are_accepted_when_asked(run, text):
         (GOOD, "--decoder-steps -1", ["--decoder-steps"]),
         (GOOD, "--lr -1", ["--lr is -1"]),
         (GOOD, "--readout sum", ["unknown readout 'sum'", "softmax, mass"]),
-        (GOOD, "--optimizer sgd", ["unknown optimizer 'sgd'"]),
-        (GOOD, "--schedule cosine", ["unknown schedule"]),
         (GOOD, "--option eps=1", ["no option eps"]),
     ],
 )

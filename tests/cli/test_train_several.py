@@ -57,15 +57,6 @@ def test_paper_is_a_column_with_whole_fonts(run, tokens, tmp_path, words):
     assert b"/FontFile2" in page and b"/Type3" not in page
 
 
-def test_orders_are_drawn_for_paper(run, text, tmp_path):
-    words = text("a b c d\nb c\nc d a b\nd a\n" * 3)
-    done = run("sentences", words, "--figure", "a.pdf", "--style", "paper")
-    assert done.code == 0, done
-    page = (tmp_path / "a.pdf").read_bytes()
-    width = float(page.split(b"/MediaBox [ 0 0 ")[1].split()[0])
-    assert width <= 234 and b"/Type3" not in page
-
-
 def test_both_stages_are_drawn_for_paper(run, text, tmp_path):
     words = text("a b\nb c\nc a\na b c\nb a a c\n")
     done = run("train", words, "--model", "next-token", "--steps", "50", "--decoder-steps", "50",
@@ -100,12 +91,6 @@ def test_a_run_that_diverges_is_named(run, tokens):
         ((*TWO, "--proof", "p.npz"), "--proof is for one run"),
         ((*TWO, "--resume", "p.npz"), "--resume is for one run"),
         ((*TWO, "--until", "proved"), "--until is for one run"),
-        (
-            ("--optimizer", "ngd", "--optimizer", "muon", "--option", "momentum=0.9"),
-            "does not fit ngd",
-        ),
-        (("--optimizer", "ngd", "--optimizer", "nope"), "unknown optimizer 'nope'"),
-        (("--model", "prompt", "--model", "nope"), "unknown model 'nope'"),
         (("--model", "prompt", "--model", "next-token"), "compared on tokens alone"),
         (("--lr", "0.1", "--lr", "nan"), "positive and finite"),
         ((*TWO, "--out", "a.npz"), "a folder, not as .npz"),

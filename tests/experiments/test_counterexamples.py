@@ -169,7 +169,7 @@ def test_the_folder_has_what_was_found(tmp_path):
     out = tmp_path / "found"
     seen = hunt("least-norm", out=out)
     assert {p.name for p in out.iterdir()} == {
-        "attsvm.json", "hunt.json", "instance.npz", "instance.py",
+        "attsvm.json", "hunt.json", "instance.npz", "instance.py", "figure.svg", "figure.png",
     }  # fmt: skip
     archive = read_problem(out / "instance.npz")
     assert np.array_equal(archive.tokens.X, seen.found.instance["X"])

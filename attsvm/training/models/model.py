@@ -39,7 +39,7 @@ def _no_chain(params: Blocks, G: Floats) -> Blocks:
     raise Unsupported("the model has no chain: give chain, or a layer that has one")
 
 
-class Part(NamedTuple):
+class LayerPart(NamedTuple):
     """A max-margin problem that a layer holds: `head`, the number of the one that reads it, selects
     the tokens by W (d, dq)."""
 
@@ -66,7 +66,7 @@ class Layer:
 
     vectors: Callable[[Blocks, Floats], Floats]
     chain: Callable[[Blocks, Floats, Floats, Floats], tuple[Blocks, dict[str, Floats]]]
-    parts: Callable[[Blocks, Tokens], list[Part]]
+    parts: Callable[[Blocks, Tokens], list[LayerPart]]
     kind: str = "head"
     factors: Callable[[Blocks, Floats, Floats, int], Factors] | None = None
     heads: int = 1

@@ -11,7 +11,7 @@ import numpy as np
 
 from attsvm._utils.arrays import Floats
 from attsvm.problem.tokens import Tokens
-from attsvm.training.models.model import Factors, Layer, Model, Part
+from attsvm.training.models.model import Factors, Layer, LayerPart, Model
 from attsvm.training.optimizers.optimizer import Blocks
 
 
@@ -22,9 +22,9 @@ def summed(g: Floats, log: Floats, z: Floats) -> tuple[Floats, Floats]:
     return np.matmul((g * weights[:, :, None]).swapaxes(1, 2), z), peak
 
 
-def _parts(heads: Floats, tokens: Tokens) -> list[Part]:
+def _parts(heads: Floats, tokens: Tokens) -> list[LayerPart]:
     """The matrices (1, H, d, dq) of the heads, each with all inputs."""
-    return [Part(tokens, W, h) for h, W in enumerate(heads[0])]
+    return [LayerPart(tokens, W, h) for h, W in enumerate(heads[0])]
 
 
 def _vectors(heads: Floats, z: Floats) -> Floats:

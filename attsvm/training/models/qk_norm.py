@@ -7,7 +7,7 @@ import numpy as np
 from attsvm._utils.arrays import Floats
 from attsvm.errors import BadTokens
 from attsvm.problem.tokens import Tokens
-from attsvm.training.models.model import Factors, Layer, Model, Part
+from attsvm.training.models.model import Factors, Layer, LayerPart, Model
 from attsvm.training.models.multi_head import summed
 from attsvm.training.optimizers.optimizer import Blocks
 
@@ -74,7 +74,7 @@ def unit_keys(tokens: Tokens) -> Tokens:
     )
 
 
-def inputs_alone(params: Blocks, tokens: Tokens) -> list[Part]:
+def inputs_alone(params: Blocks, tokens: Tokens) -> list[LayerPart]:
     """Each input alone, its prompt τ W z/‖W z‖."""
     w = _vectors(params, tokens.queries[None])[0, 0]
     keys, X, present = np.asarray(tokens.keys), np.asarray(tokens.X), tokens.present()
@@ -83,7 +83,7 @@ def inputs_alone(params: Blocks, tokens: Tokens) -> list[Part]:
     for i, s in enumerate(source):
         labels = None if tokens.labels is None else tokens.labels[i : i + 1]
         alone = Tokens(X[s][None], keys=keys[s][None], labels=labels, mask=present[i][None])
-        found.append(Part(alone, w[i][:, None], 0))
+        found.append(LayerPart(alone, w[i][:, None], 0))
     return found
 
 

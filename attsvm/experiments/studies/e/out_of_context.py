@@ -24,7 +24,7 @@ TIGHT = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
+class FactSet:
     """n facts with an implication each, train + test subjects to a fact: in training every subject
     has its fact, and `train` of each fact their implication too.
 
@@ -102,7 +102,7 @@ def measure(
     """Margins of the certified solutions, of runs, and what a margin elsewhere costs in norm."""
     rows = []
     for seed in group.seeds:
-        one = Facts(n, m_train, m_test, seed)
+        one = FactSet(n, m_train, m_test, seed)
         said = min(1.0, np.sqrt(m_train / m_test))
         flat, nuclear = solve(one.problem, "frobenius"), solve(one.problem, "nuclear", tol=TIGHT)
         cost = [
@@ -126,7 +126,7 @@ def measure(
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-def _run(one: Facts, model: str, init: str, seed: int, steps: int) -> Floats:
+def _run(one: FactSet, model: str, init: str, seed: int, steps: int) -> Floats:
     path = train(
         one.tokens, model=model, head=np.ones(1), loss="linear", lr=1.0, schedule="sqrt",
         steps=steps, init=init, seed=seed,
