@@ -28,7 +28,6 @@ EXTRAS := tests/torch attsvm/torch tests/contracts/test_malformed.py tests/site/
 	tests/inspection attsvm/inspection tests/browser/test_inspection.py \
 	tests/theory/test_outcomes.py::test_a_tensor_with_a_gradient \
 	tests/benchmarks/test_bench.py::test_every_loop_trains_the_same_weight \
-	tests/utils/test_texts.py::test_a_plan_is_refused_in_one_sentence \
 	tests/experiments/test_optional_executors.py \
 	tests/experiments/test_sweep_command.py::test_a_dask_cluster_that_loses_a_worker \
 	tests/experiments/test_sweep_command.py::test_jobs_of_slurm_by_the_local_executor \

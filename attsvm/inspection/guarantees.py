@@ -280,8 +280,7 @@ def stability_of(view: View, margins: Margins) -> Stability:
 
 def _least_ratio(margin: Floats, slope: Floats) -> Floats:
     """min_t margin/slope, rounded down; a margin of inf stands for no rival."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(margin == 0.0, 0.0, margin / slope)
+    ratio = np.where(margin == 0.0, 0.0, margin / slope)
     least: Floats = ratio.min(axis=1) * _DOWN - TINY
     return np.maximum(least, 0.0)
 

@@ -241,14 +241,14 @@ def cosine_of(A: Floats | None, B: Floats | None) -> float:
 # How far from the query an offset rule looks.
 FARTHEST = 8
 
-Place = Literal["sink", "positional"]
+Kind = Literal["sink", "positional", "content", "diffuse"]
 
 
 class Rule(NamedTuple):
-    """A rule: its name, whether it names a sink or a place, and the key (n,) it picks, −1: none."""
+    """A rule: its name, sink or positional, and the key (n,) it picks, −1: none."""
 
     name: str
-    place: Place
+    place: Kind
     pick: Callable[[View], Ints]
 
 
@@ -291,8 +291,6 @@ def rule_for(fit: tuple[View, Ints], test: tuple[View, Ints]) -> Agreement:
     return {"rule": best.name, "rule_place": best.place, "rule_agreement": agreement}
 
 
-Kind = Literal["sink", "positional", "content", "diffuse"]
-
 # Queries that fits and kinds need: one third is fitted, the rest held out.
 NEEDED = 30
 # agreement: the share of held-out queries that a rule, or the SVM, must agree with; lift: how much
@@ -311,8 +309,7 @@ def kind_of(found: Agreement, without: Agreement | None = None) -> Kind:
     if all(tokens):
         return "content"
     if found["rule_agreement"] >= level:
-        place: Kind = found["rule_place"]
-        return place
+        return found["rule_place"]
     positional = rest["rule_agreement"] >= level and rest["rule_place"] == "positional"
     return "positional" if positional else "diffuse"
 
