@@ -31,7 +31,12 @@ def precision(x: Tensor) -> torch.dtype:
 
 
 class CheckedOptimizer(Optimizer):
-    """An optimizer with checked options, gradients and states; subclasses define `_move`."""
+    """An optimizer with checked options, gradients and states; subclasses define `_move`.
+
+    buffer: the name of the average of gradients in the state.
+    """
+
+    buffer = "average"
 
     def __init__(self, params: Any, **defaults: Any) -> None:
         with checked_by(Unsupported):
@@ -105,9 +110,9 @@ class CheckedOptimizer(Optimizer):
     def _average(self, x: Any, keep: float, share: float) -> Tensor:
         """m ← keep · m + share · g, from m = 0: what the directions of a parameter come from."""
         state = self.state[x]
-        if "average" not in state:
-            state["average"] = torch.zeros_like(x.grad, dtype=precision(x))
-        average: Tensor = state["average"].mul_(keep).add_(x.grad, alpha=share)
+        if self.buffer not in state:
+            state[self.buffer] = torch.zeros_like(x.grad, dtype=precision(x))
+        average: Tensor = state[self.buffer].mul_(keep).add_(x.grad, alpha=share)
         return average
 
     def _move(self, group: Group, params: list[Any]) -> None:
@@ -197,6 +202,8 @@ class MirrorDescent(CheckedOptimizer):
     >>> w.detach().tolist()  # √w goes down by 0.5, then is squared
     [0.0, 0.25]
     """
+
+    buffer = "momentum_buffer"
 
     def __init__(
         self,
