@@ -294,7 +294,7 @@ def under_tilts(group: Group, part: str, deltas: Sequence[float], plain_steps: i
     if part == "example":
         tokens, v = two_inputs()
         end = proved_end(tokens, v, np.array([[_FAR, 0.0], [0.0, 0.0]]))
-        return [{"seed": group.seeds[0], "astray": end == "elsewhere"}]
+        return [{"seed": EXAMPLE, "astray": end == "elsewhere"}]
     found, starts = group.solved(group.best), group.drawn.starts or {}
     each = list(zip(group.tokens, group.heads, group.seeds, strict=True))
     against = [contradicting_start(t, v) for t, v, _ in each] if part == "search" else []
