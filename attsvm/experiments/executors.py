@@ -104,12 +104,12 @@ def map_tasks(
 ) -> Generator[tuple[T, R | Failure[T]], None, None]:
     """(task, work(task)) of every task, as results come; a Failure for one that fails for good.
 
-    work: a function of a module, with tasks and results that can be pickled. tasks: drawn from as
-    there is room, so there may be any number.
+    work: a function of a module, with tasks and results that can be pickled. tasks: any iterable,
+    read only as fast as tasks are handed over.
 
     An error in a task costs it one try, and it is tried `retries` times more; errors that attsvm
     raises on purpose come again and are not. When a worker dies, those tasks that were in flight
-    are run one at a time, so that the one that kills workers is told from those beside it. Ctrl-C,
+    are run one at a time, which shows the one that kills workers. Ctrl-C,
     and closing the iterator (`contextlib.closing`), end what runs at once.
 
     >>> from attsvm.experiments.executors import engine_of
@@ -124,7 +124,7 @@ def map_tasks(
     breaks = 0
 
     def following() -> tuple[T, int] | None:
-        """The next task and how often it failed: a suspect alone, or any while there is room."""
+        """The next task and how often it failed: a suspect only when none runs."""
         if suspects:
             return None if running else suspects.popleft()
         if len(running) >= engine.window:

@@ -159,7 +159,7 @@ def _slope(x: Any, y: Any) -> float:
     return float(np.polyfit(x, y, 1)[0])
 
 
-# A law is told from its rival when it leaves unexplained at most this share of what that one does.
+# A rate is accepted when it leaves unexplained at most this share of what the other rate does.
 APART = 0.01
 
 

@@ -2,8 +2,8 @@
 
 Starts R u: u goes round a plane, R up to a million. Each is looked at twice: by a proof at step 0,
 and, up to the largest R that the steps can turn, by training from there. As R grows along u, W =
-ρŴ + ρp, the theorems prove every direction with room to spare in inequalities that hold no R any
-more; those of `limit_room`.
+ρŴ + ρp, the inequalities of the theorems tend to inequalities without R (`limit_room`), and every
+direction that meets these strictly is proved.
 
 Runs start from N(0, 1) and are looked at on a grid of records, about 15 % apart; the first that has
 a proof is found by halving. What is asked was fixed by the theorems and by earlier runs on other
@@ -38,7 +38,7 @@ from attsvm.training.path import Path
 
 # Records of each run that are looked at.
 _KEPT = 6
-# A direction with this much room is proved at a norm of a million: e^(−ρ · room) is nothing there.
+# A direction with this slack is proved at a norm of a million, where e^(−ρ · slack) underflows.
 _ROOM = 0.01
 # Slack below this is rounding.
 _TIGHT = 1e-7
