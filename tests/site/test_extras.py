@@ -100,8 +100,9 @@ def installed():
     return skip
 
 
-def test_the_page_on_heads(installed):
+def test_the_page_on_heads(installed, tmp_path, monkeypatch):
     installed("minilm", "rxnfp")
+    monkeypatch.chdir(tmp_path)
     inspected, changed = blocks("heads.md")
     session = {}
     run(inspected, session)
